@@ -1,22 +1,26 @@
 (ns magnetar.trace
-  "Shows what a program does: calls with their results.
+  "Shows what a program does: its calls, messages, and steps of transducers.
 
   trace-vars, trace-ns      print the tree of calls of functions
   untrace-vars, untrace-ns  end that
   trace                     prints a value, and returns it
+  printfv, with-verbose     print a message where the program asks for that much
+  step, xf                  tell of what passes a step of a transducer, as on a channel
 
   A line begins with the process, fiber or thread that does the call. It is indented by the calls around it,
-  also by those of the fibers that started this one. Values are cut short, lazy ones are not realized, and
+  also by calls of the fibers that started this one. Values are cut short, lazy ones are not realized, and
   what the redaction of `magnetar.inspect/redact-with` hides is not shown.
 
-  Where they exist, the names are those of clojure.tools.trace.
+  Names that exist in clojure.tools.trace are the same here.
 
   Require it as `[magnetar.trace :as trace]`."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.trace.calls :as calls]
-   [magnetar.impl.trace.events :as events])
+   [magnetar.impl.trace.events :as events]
+   [magnetar.impl.trace.steps :as steps]
+   [magnetar.scope.context :as context])
   (:import
    (clojure.lang Namespace)
    (magnetar.kernel.fiber Fiber)))
@@ -216,3 +220,141 @@
   {:added "0.3"}
   [var]
   (boolean (some-> (calls/find-var-in *ns* var) calls/traceable?)))
+
+;; ---- messages of a level
+
+(def ^:private verbosity (context/context `verbosity 0))
+
+(defn with-verbose*
+  "Calls f with the level. The macro `with-verbose` calls it.
+
+  See also `with-verbose`."
+  {:added "0.3"}
+  [level f]
+  (context/context* {verbosity (arguments/from-zero "with-verbose" level)} f))
+
+(defmacro with-verbose
+  "Does body with a level: `printfv` prints messages of this level and below.
+
+  The level is a context value. So it also holds in the go blocks, forks and processes that body starts.
+
+  Returns the value of body.
+
+  Throws an IllegalArgumentException if level is not a whole number from 0.
+
+  Example:
+
+    (with-out-str (trace/with-verbose 1
+                    (trace/printfv 1 \"%d orders\" 3)
+                    (trace/printfv 2 \"all of them: %s\" [1 2 3]))) ;=> \"3 orders\\n\"
+
+  See also `printfv`, `verbose`."
+  {:added "0.3"}
+  [level & body]
+  `(with-verbose* ~level (fn [] ~@body)))
+
+(defn verbose
+  "Returns the level of the innermost `with-verbose`, as the fiber inherits it.
+
+  Returns 0 outside of any.
+
+  Example:
+
+    (trace/verbose) ;=> 0"
+  {:added "0.3"}
+  []
+  @verbosity)
+
+(defn wanted?
+  "Returns true if `printfv` prints messages of this level here.
+
+  Throws an IllegalArgumentException if level is not a whole number above 0.
+
+  Example:
+
+    (trace/with-verbose 2 (mapv trace/wanted? [2 3])) ;=> [true false]"
+  {:added "0.3"}
+  [level]
+  (<= (arguments/whole "printfv" level) (long (verbose))))
+
+(defn printfv*
+  "Prints a message as a line. The macro `printfv` calls it.
+
+  See also `printfv`."
+  {:added "0.3"}
+  [text & args]
+  (events/write-line *out* (apply format text args)))
+
+(defmacro printfv
+  "Prints a message as a line if the program asks for messages of its level.
+
+  The format and its arguments are those of `format`. If the level is above that of `with-verbose`, they are
+  not evaluated. Without `with-verbose` nothing is printed. The line is written at once, so lines of several
+  fibers do not mix.
+
+  Returns nil.
+
+  Throws an IllegalArgumentException if level is not a whole number above 0, or as `format` does.
+
+  Example:
+
+    (trace/with-verbose 1 (trace/printfv 2 \"%s\" (/ 1 0))) ;=> nil
+
+  See also `with-verbose`."
+  {:added "0.3"}
+  [level text & args]
+  `(when (wanted? ~level)
+     (printfv* ~text ~@args)))
+
+;; ---- steps of transducers
+
+(defn step
+  "Returns a transducer that passes each value on, and prints it with the label.
+
+  It also prints when the input is complete, and when a later step ends the reduction early. On a channel the
+  line begins with the fiber that runs the step, usually the one that puts the value. A channel may complete a
+  transducer once more when a value is taken after the end, as channels of core.async do.
+
+  Throws an IllegalArgumentException for an unknown option.
+
+  Options:
+
+    :to  a function that gets each event instead of the printed line, as a map: :event (:value, :complete,
+         :reduced or :throw), :label, :by, :depth, and :value or :error. Default: a line on what *out* is now.
+
+  Example:
+
+    (def told (atom []))
+    (defn tell [event] (swap! told conj ((juxt :event :value) event)))
+    (into [] (comp (map inc) (trace/step :order {:to tell}) (take 1)) [1 2 3]) ;=> [2]
+    @told ;=> [[:value 2] [:reduced nil] [:complete nil]]
+
+  See also `xf`."
+  {:added "0.3" :arglists '([label] [label {:keys [to]}])}
+  ([label] (step label {}))
+  ([label options]
+   (steps/step label (events/sink "step" options *out*))))
+
+(defn xf
+  "Returns the transducer xf with its inputs and outputs printed.
+
+  It also prints when the input is complete, when xf or a later step ends the reduction early, and when xf or
+  a later step throws.
+
+  Throws an IllegalArgumentException for an unknown option, or if xf is not a function.
+
+  Options: as for `step`. The :event of an input is :in, and :out of an output.
+
+  Example:
+
+    (def told (atom []))
+    (defn tell [event] (swap! told conj ((juxt :event :value) event)))
+    (into [] (trace/xf \"even\" (filter even?) {:to tell}) [1 2]) ;=> [2]
+    @told ;=> [[:in 1] [:in 2] [:out 2] [:complete nil]]
+
+  See also `step`."
+  {:added "0.3" :arglists '([label xf] [label xf {:keys [to]}])}
+  ([label xf] (magnetar.trace/xf label xf {}))
+  ([label xf options]
+   (arguments/function "trace/xf" xf "(trace/xf \"even\" (filter even?))")
+   (steps/around-xf label xf (events/sink "xf" options *out*))))

@@ -286,3 +286,81 @@
   (let [out (StringWriter.)]
     (is (= [3 4] (binding [*out* out] [(trace/trace 3) (trace/trace "total" 4)])))
     (is (= ["TRACE: 3" "total: 4"] (map #(str/replace % #"^\[[^\]]*\] " "") (str/split-lines (str out)))))))
+
+;; ---- messages of a level
+
+(deftest a-message-is-printed-as-a-line-where-its-level-is-asked-for
+  (is (= "1 of 2\nb\n" (with-out-str (trace/with-verbose 2 (trace/printfv 1 "%d of %d" 1 2) (trace/printfv 2 "b") (trace/printfv 3 "c")))))
+  (is (= "" (with-out-str (trace/printfv 1 "a"))))
+  (is (= [0 3 1 3] [(trace/verbose)
+                    (trace/with-verbose 3 (trace/verbose))
+                    (trace/with-verbose 3 (trace/with-verbose 1 (trace/verbose)))
+                    (trace/with-verbose 3 (trace/with-verbose 1) (trace/verbose))])))
+
+(deftest a-message-that-is-not-printed-evaluates-nothing
+  (let [evaluated (atom [])
+        note (fn [x] (swap! evaluated conj x) x)]
+    (trace/with-verbose 1
+      (is (nil? (trace/printfv 2 (note "%s") (note 1))))
+      (with-out-str (trace/printfv 1 (note "%s") (note 2))))
+    (is (= ["%s" 2] @evaluated))))
+
+(deftest the-level-crosses-fibers
+  (trace/with-verbose 2
+    (is (= 2 (a/<!! (a/go (trace/verbose)))))
+    (is (= 2 (with-scope [s] (scope/join (fork s trace/verbose)))))
+    (let [ch (channel/chan {:size 1})]
+      (actor/spawn #(channel/put ch (trace/verbose)))
+      (is (= 2 (taken ch))))))
+
+(deftest a-level-that-is-no-number-is-refused
+  (doseq [level [-1 1.5 nil :debug]]
+    (is (= [:magnetar/bad-option level] ((juxt :magnetar/reason :value) (refusal #(trace/with-verbose level 1)))))
+    (is (= [:magnetar/bad-option level] ((juxt :magnetar/reason :value) (refusal #(trace/printfv level "a")))))))
+
+;; ---- steps of transducers
+
+(defn- told-by
+  "What the steps tell that (make to) makes, while they run on the values: [label event value] of each."
+  [make values]
+  (map (juxt :label :event :value) (events-of (fn [to] (into [] (make to) values)))))
+
+(deftest a-step-tells-of-values-completion-and-an-early-end
+  (is (= [[:a :value 1] [:b :value 2] [:a :value 2] [:b :value 3] [:a :complete nil] [:b :complete nil]]
+         (told-by #(comp (trace/step :a {:to %}) (map inc) (trace/step :b {:to %})) [1 2])))
+  (is (= [[:a :value 1] [:a :reduced nil] [:a :complete nil]]
+         (told-by #(comp (trace/step :a {:to %}) (take 1)) [1 2 3]))))
+
+(deftest a-transducer-tells-of-its-inputs-and-outputs
+  (is (= [["even" :in 1] ["even" :in 2] ["even" :out 2] ["even" :complete nil]]
+         (told-by #(trace/xf "even" (filter even?) {:to %}) [1 2])))
+  (testing "also of what it gives when the input is complete"
+    (is (= [["by 2" :in 1] ["by 2" :in 2] ["by 2" :out [1 2]] ["by 2" :in 3] ["by 2" :complete nil] ["by 2" :out [3]]]
+           (told-by #(trace/xf "by 2" (partition-all 2) {:to %}) [1 2 3]))))
+  (testing "and the result is that of the transducer"
+    (let [steps #(comp (map inc) (partition-all 2) (take 2) cat)]
+      (is (= (into [] (steps) (range 9))
+             (into [] (trace/xf "steps" (steps) {:to identity}) (range 9)))))))
+
+(deftest a-step-that-throws-is-told-of-and-the-exception-is-the-same
+  (let [error (ex-info "no" {})
+        events (atom [])]
+    (is (identical? error (try
+                            (into [] (trace/xf "raise" (map (fn [_] (throw error))) {:to #(swap! events conj %)}) [1])
+                            (catch Exception e e))))
+    (is (= [[:in nil] [:throw error]] (map (juxt :event :error) @events)))))
+
+(deftest steps-on-a-channel-print-lines
+  (let [out (StringWriter.)
+        ch (binding [*out* out]
+             (channel/chan {:size 9 :xform (comp (trace/step :in) (trace/xf "first 2" (take 2)))}))]
+    (doseq [n [7 8]] (channel/put ch n))
+    (is (= [7 8 nil] [(taken ch) (taken ch) (taken ch)]))
+    (is (= [":in: 7" "first 2 <- 7" "first 2 -> 7"
+            ":in: 8" "first 2 <- 8" "first 2 -> 8" "first 2 ends early" ":in ends early"
+            ":in is complete" "first 2 is complete"]
+           (distinct (map #(str/replace % #"^\[[^\]]*\] " "") (str/split-lines (str out))))))))
+
+(deftest what-is-no-transducer-or-no-option-is-refused
+  (is (= :magnetar/not-a-function (:magnetar/reason (refusal #(trace/xf "a" 17)))))
+  (is (= :magnetar/unknown-option (:magnetar/reason (refusal #(trace/step :a {:too 1}))))))

@@ -167,7 +167,7 @@
     :else "its value is not a function"))
 
 (defn find-var-in
-  "The var that x is or names in the namespace; nil if there is none."
+  "The var that x is or names in the namespace; or nil."
   [ns x]
   (let [v (if (symbol? x)
             (try (ns-resolve ns x) (catch Exception _ nil))

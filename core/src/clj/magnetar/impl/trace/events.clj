@@ -64,15 +64,28 @@
 (defn- call-text [{:keys [function args]}]
   (str "(" (str/join " " (cons function (shown-arguments args))) ")"))
 
+(defn- step-text
+  "An event of a label: a value, or what happens to a step of a transducer."
+  [{:keys [event label value error]}]
+  (case event
+    :in (str label " <- " (shown/shown value))
+    :out (str label " -> " (shown/shown value))
+    :reduced (str label " ends early")
+    :complete (str label " is complete")
+    :throw (str label " !! " (error-text error))
+    (str label ": " (shown/shown value))))
+
+(defn- event-text [{:keys [event value error label] :as data}]
+  (cond
+    (some? label) (step-text data)
+    (= :call event) (call-text data)
+    (= :return event) (str "=> " (shown/shown value))
+    :else (str "!! " (error-text error))))
+
 (defn text
   "The event as one line."
-  [{:keys [event depth by value error label] :as data}]
-  (str "[" by "] " (apply str (repeat depth "| "))
-       (case event
-         :call (call-text data)
-         :return (str "=> " (shown/shown value))
-         :throw (str "!! " (error-text error))
-         (str label ": " (shown/shown value)))))
+  [{:keys [depth by] :as data}]
+  (str "[" by "] " (apply str (repeat depth "| ")) (event-text data)))
 
 ;; ---- sinks
 
