@@ -47,6 +47,21 @@
     (testing code
       (is (= id (raised code))))))
 
+(defn- named
+  "The names of functions in the text whose namespace is one of the aliases, as [alias name]."
+  [text]
+  (let [known (into {} (map (fn [[ns _ alias]] [(str alias) ns])) aliases)]
+    (for [[_ alias function] (re-seq #"(?<![:.\w/-])([a-z-]+)/([a-z][a-z0-9!?*>-]*)" text)
+          :when (known alias)]
+      [(known alias) (symbol function)])))
+
+(deftest each-function-that-the-page-names-exists
+  (run! require (map first aliases))
+  (is (= [] (for [[id text] (explain/sections)
+                  [ns function] (named text)
+                  :when (not (ns-resolve ns function))]
+              [id ns function]))))
+
 ;; ---- explain
 
 (deftest explain-prints-the-section-of-an-id-or-of-a-cause

@@ -12,7 +12,7 @@
 
 (def ^:private no-ids
   "Keywords of these namespaces that name no error: keys of data, and tags of messages."
-  #{"magnetar/call" "magnetar/cast" "magnetar/dump" "magnetar/exit" "magnetar/failed" "magnetar/keys" "magnetar/leaks" "magnetar/noproc"
+  #{"magnetar/call" "magnetar/cast" "magnetar/dump" "magnetar/exit" "magnetar/failed" "magnetar/keys" "magnetar/leaks"
     "magnetar/reason" "magnetar/system" "magnetar/top" "magnetar/why"})
 
 (def ^:private of-simulations
