@@ -109,7 +109,35 @@
     (is (str/includes? (first (shown mute)) "getMessage threw java.lang.IllegalStateException"))
     (is (str/includes? (first (shown (Exception.))) "no message"))
     (is (= 5 (count (shown deep {:lines 5}))))
-    (is (re-find #"more lines\)" (last (shown deep {:lines 5}))))))
+    (is (some #(re-find #"^\(and \d+ more lines\)" %) (shown deep {:lines 5})))
+    (is (= ["java.lang.Exception: no message"] (shown (Exception.) {:lines 1})))))
+
+(defn- wrapped [f depth]
+  (if (zero? (long depth))
+    (f)
+    (try (wrapped f (dec (long depth)))
+      (catch Exception e (throw (ex-info (str "wrapped " depth) {:depth depth} e))))))
+
+(deftest pst-keeps-the-last-cause-and-what-started-it-if-lines-are-left-out
+  (let [error (try (wrapped #(scope/with-scope [s] (scope/fork s (fn [] (divide 0)))) 20) (catch Exception e e))]
+    (doseq [most [12 40]
+            :let [lines (shown error {:lines most})]]
+      (is (<= (count lines) (long most)))
+      (is (str/ends-with? (first lines) "wrapped 20"))
+      (is (some #(re-find #"^Caused by: java\.lang\.ArithmeticException: Divide by zero" %) lines))
+      (is (some #(re-find #"at magnetar\.errors-test/divide" %) lines))
+      (is (some #(re-find #"started by the fork .*errors_test\.clj:\d+" %) lines))
+      (is (= "(explain :magnetar/fork-failed) tells more." (last lines))))))
+
+(deftest an-error-that-throws-when-asked-is-shown-and-explained
+  (let [no-data (proxy [clojure.lang.ExceptionInfo] ["no data" {}] (getData [] (throw (IllegalStateException. "no"))))
+        no-frames (proxy [Exception] ["no frames"] (getStackTrace [] (throw (IllegalStateException. "no"))))
+        no-cause (proxy [Exception] ["no cause"] (getCause [] (throw (IllegalStateException. "no"))))
+        no-forms (Exception. "no forms")]
+    (.addSuppressed no-forms (ex-info "forms" {:magnetar.trace/forms 42}))
+    (doseq [[^String text error] {"no data" no-data, "no frames" no-frames, "no cause" no-cause, "no forms" no-forms}]
+      (is (str/includes? (str/join "\n" (shown error)) text))
+      (is (str/includes? (with-out-str (report/explain error)) "no id of Magnetar")))))
 
 (deftest pst-hides-what-the-program-hides
   (try

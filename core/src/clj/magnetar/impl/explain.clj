@@ -29,10 +29,15 @@
       seen
       (recur (try (.getCause e) (catch Throwable _ nil)) (conj seen e)))))
 
+(defn data-of
+  "The `ex-data` of the error; nil if it has none, or throws when asked."
+  [error]
+  (try (ex-data error) (catch Throwable _ nil)))
+
 (defn id-of
   "The id of the outermost error among the causes that has one, or nil."
   [error]
-  (some #(when (keyword? %) %) (map (comp :magnetar/reason ex-data) (causes error))))
+  (some #(when (keyword? %) %) (map (comp :magnetar/reason data-of) (causes error))))
 
 (defn- of-id [id]
   (let [known (sections)]

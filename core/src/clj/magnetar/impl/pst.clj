@@ -15,9 +15,11 @@
 
 (def ^:private longest-line 200)
 
-(def ^:private most-frames 12)
-
 (def ^:private most-causes 8)
+
+(def ^:private most-forms 5)
+
+(def ^:private most-starts 6)
 
 (defn- cut [text]
   (let [text (str/replace (str text) #"\s*[\r\n]+\s*" " ")]
@@ -33,23 +35,29 @@
     (catch Throwable t (str "(its message is not shown: getMessage threw " (.getName (class t)) ")"))))
 
 (defn- data-line [e]
-  (when-some [data (not-empty (try (dissoc (ex-data e) :magnetar.trace/forms) (catch Throwable _ nil)))]
+  (when-some [data (not-empty (try (dissoc (explain/data-of e) :magnetar.trace/forms) (catch Throwable _ nil)))]
     [(str "  data: " (cut (shown/shown data)))]))
 
-(defn- frame-lines [^Throwable e]
+(defn- frame-line [line]
+  (str "    " (when-not (str/starts-with? line "(") "at ") (cut line)))
+
+(defn- frame-lines [^Throwable e most]
   (let [frames (try (.getStackTrace e) (catch Throwable _ (make-array StackTraceElement 0)))]
-    (mapv #(str "    at " (cut %)) (Frames/ofProgram frames most-frames))))
+    (mapv frame-line (Frames/ofProgram frames most))))
+
+(defn- forms-of [suppressed]
+  (let [forms (:magnetar.trace/forms (explain/data-of suppressed))]
+    (when (sequential? forms) forms)))
 
 (defn- form-lines [^Throwable e]
-  (for [^Throwable s (try (.getSuppressed e) (catch Throwable _ nil))
-        form (take 5 (try (:magnetar.trace/forms (ex-data s)) (catch Throwable _ nil)))]
+  (for [form (take most-forms (mapcat forms-of (.getSuppressed e)))]
     (str "  in the form: " (cut (shown/shown form)))))
 
-(defn- error-lines [heading e]
+(defn- error-lines [heading e most]
   (concat [(str heading (.getName (class e)) ": " (message e))]
           (data-line e)
           (form-lines e)
-          (frame-lines e)))
+          (frame-lines e most)))
 
 ;; ---- what started the failed work
 
@@ -66,26 +74,49 @@
 (defn- start-lines
   "What started the failed work, innermost first, as errors of scopes, tasks and calls carry it."
   [errors]
-  (distinct
+  (sequence
+    (comp (distinct) (take most-starts))
     (mapcat (fn [e]
-              (let [{:keys [site pid]} (try (ex-data e) (catch Throwable _ nil))]
+              (let [{:keys [site pid]} (explain/data-of e)]
                 (remove nil? [(when (string? site) (str "  started by the " (cut site))) (process-line pid)])))
             (reverse errors))))
 
-(defn- limited [lines most]
-  (let [most (long most)]
-    (if (<= (count lines) most)
-      lines
-      (concat (take (dec most) lines) [(str "(and " (- (count lines) (dec most)) " more lines)")]))))
+;; ---- what fits
+
+(defn- all-errors
+  "The lines of the errors: [those of all but the last one, those of the last one], with so many frames of each error at most."
+  [errors frames]
+  (let [begin (take (dec (long most-causes)) (butlast errors))
+        left-out (- (count errors) (count begin) 1)
+        headings (cons "" (repeat "Caused by: "))]
+    [(vec (concat (mapcat #(error-lines %1 %2 frames) headings begin)
+                  (when (pos? left-out) [(str "(and " left-out " more causes)")])))
+     (vec (error-lines (if (seq begin) "Caused by: " "") (last errors) frames))]))
+
+(defn- cut-within
+  "So many lines, with a gap where lines are left out. The beginning stays, and the last cause and what follows it, as these say most."
+  [outer root tail ^long most]
+  (let [[outer root] (if (seq outer) [outer root] [root []])
+        all (concat outer root tail)
+        end (take (quot most 2) (concat (take 4 root) tail))
+        begin (take (max 1 (- most 1 (count end))) outer)
+        left-out (- (count all) (count begin) (count end))]
+    (cond
+      (<= (count all) most) all
+      (= 1 most) begin
+      :else (concat begin [(str "(and " left-out " more lines)")] end))))
+
+(def ^:private frames-tried
+  "How many frames of an error are shown at most. The first number with which all lines fit is taken."
+  [12 6 4 2])
 
 (defn lines
   "The lines of a failure, at most so many."
   [error most]
   (let [errors (explain/causes error)
-        more (- (count errors) (long most-causes))]
-    (limited (vec (concat (error-lines "" (first errors))
-                          (mapcat #(error-lines "Caused by: " %) (take (dec (long most-causes)) (rest errors)))
-                          (when (pos? more) [(str "(and " more " more causes)")])
-                          (start-lines errors)
+        tail (vec (concat (start-lines errors)
                           (when-some [id (explain/id-of error)] [(str "(explain " id ") tells more.")])))
-             most)))
+        tried (map #(all-errors errors %) frames-tried)
+        fits? (fn [[outer root]] (<= (+ (count outer) (count root) (count tail)) (long most)))
+        [outer root] (or (first (filter fits? tried)) (last tried))]
+    (cut-within outer root tail most)))
