@@ -18,7 +18,7 @@
     [magnetar.hot :as hot] [magnetar.inspect :as inspect] [magnetar.match :as match] [magnetar.pool :as pool] [magnetar.registry :as registry]
     [magnetar.report :as report] [magnetar.resilience :as r] [magnetar.scope :as scope] [magnetar.table.snapshot :as snapshot]
     [magnetar.gen-statem :as statem] [magnetar.supervisor :as sup] [magnetar.sys :as sys] [magnetar.table :as table] [magnetar.task :as task]
-    [magnetar.task.supervisor :as tasks] [magnetar.timer :as timer]])
+    [magnetar.task.supervisor :as tasks] [magnetar.timer :as timer] [magnetar.trace :as trace]])
 
 (defn examples
   "The examples of the page, as [id code]."

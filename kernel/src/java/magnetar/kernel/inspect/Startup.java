@@ -49,12 +49,12 @@ public final class Startup {
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
                 TransformChannel$Sink UsualMaker WritePort
-            process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
+            process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared BoundedMailbox$SparedInContext Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery FullMemory
                 Delivery$1 Guards Guests HeavyHitters Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LongQueues LongQueues$Growth
-                LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
+                LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node Node$InContext
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
                 ProcessTable Receiver Receiver$RareState Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
                 Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect
