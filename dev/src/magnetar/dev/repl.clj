@@ -32,6 +32,7 @@
     [magnetar.inspect :as inspect]])
 
 (def ^:private port-file ".socket-repl-port")
+(def ^:private nrepl-port-file ".nrepl-port")
 
 (defn- exists? [lib]
   (let [path (str/replace (str/replace (name lib) "." "/") "-" "_")]
@@ -190,13 +191,38 @@
     (println (str "Socket REPL on 127.0.0.1:" (.getLocalPort socket) ", port in " port-file))
     (.getLocalPort socket)))
 
-(defn- start-socket-or-leave [port]
+(defn- leave-with [sentence]
+  (binding [*out* *err*] (println (str "magnetar: " sentence)))
+  (System/exit 2))
+
+(defn- nrepl-function [named]
+  (try (requiring-resolve named)
+       (catch java.io.FileNotFoundException _
+         (leave-with (str "there is no nREPL on the class path: add it to :deps in the project's deps.edn, as in "
+                       "nrepl/nrepl {:mvn/version \"1.3.1\"}, or nrepl/nrepl {:local/root \"/path/to/nrepl.jar\"}.")))))
+
+(defn- start-nrepl
+  "Starts the nREPL of the class path on loopback, port 0 for any free one, and writes its port file."
+  [port]
+  (load-aliases) ; a client may be there before the prompt is
+  (let [start (nrepl-function 'nrepl.server/start-server)
+        handler ((nrepl-function 'nrepl.server/default-handler) (requiring-resolve 'magnetar.nrepl/wrap-session))
+        {:keys [port]} (start :bind "127.0.0.1" :port port :handler handler)
+        file (io/file nrepl-port-file)]
+    (spit file (str port "\n"))
+    (.deleteOnExit file)
+    (println (str "nREPL on 127.0.0.1:" port ", port in " nrepl-port-file))))
+
+(defn- start-or-leave [what start port]
   (try
-    (start-socket port)
+    (start port)
     (catch java.io.IOException e
-      (binding [*out* *err*]
-        (println (str "magnetar: the socket REPL cannot listen on port " port ": " (ex-message e) ". Leave the port out for a free one.")))
-      (System/exit 2))))
+      (leave-with (str "the " what " cannot listen on port " port ": " (ex-message e) ". Leave the port out for a free one.")))))
+
+(defn- start-server [option port]
+  (case option
+    "--socket" (start-or-leave "socket REPL" start-socket port)
+    "--nrepl"  (start-or-leave "nREPL" start-nrepl port)))
 
 (defn- terminal? []
   (if-let [console (System/console)] (.isTerminal console) false))
@@ -206,22 +232,21 @@
     (edited-repl)
     (shell/repl {:init load-aliases, :read main/repl-read})))
 
-(defn- port-of [text]
+(defn- port-of [option text]
   (let [port (if text (parse-long text) 0)]
     (when-not (and port (<= 0 (long port) 65535))
-      (binding [*out* *err*] (println (str "magnetar: `" text "` is not a port: repl --socket [PORT]")))
-      (System/exit 2))
+      (leave-with (str "`" text "` is not a port: repl " (if (= "--nrepl" option) "--nrepl --port N" "--socket [PORT]"))))
     port))
 
 (defn- wait-for-ever []
   (.join (Thread/currentThread)))
 
 (defn -main
-  "Starts the prompt; `--socket [PORT]` also serves editors, and goes on serving where there is no terminal."
+  "Starts the prompt; `--socket [PORT]` or `--nrepl [PORT]` also serves editors, and goes on serving where there is no terminal."
   [& [option port]]
   (main/with-bindings
     (in-ns 'user)
-    (when (= "--socket" option) (start-socket-or-leave (port-of port)))
+    (when option (start-server option (port-of option port)))
     (prompt-until-end)
-    (when (and (= "--socket" option) (not (terminal?))) (wait-for-ever)))
+    (when (and option (not (terminal?))) (wait-for-ever)))
   (System/exit 0))

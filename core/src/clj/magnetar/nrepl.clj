@@ -1,0 +1,57 @@
+(ns magnetar.nrepl
+  "Makes each session of an nREPL server a process, for Calva, CIDER and Conjure.
+
+  wrap-session   the middleware
+
+    {:middleware [magnetar.nrepl/wrap-session]}    ; in the project's .nrepl.edn
+
+  A typed `(self)` is the process of the session, `receive` takes its messages, and links to it work.
+  Magnetar does not depend on nREPL, and uses that of the program. `bin/magnetar repl --nrepl` starts a server
+  with the middleware.
+
+  Require it as `[magnetar.nrepl :as nrepl]`."
+  (:require
+   [magnetar.impl.runtime]
+   [magnetar.nrepl.session :as session])
+  (:import
+   (java.io FileNotFoundException)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private evaluating #{"eval" "load-file"})
+
+(defn- in-its-process [{:keys [session] :as message} handler]
+  (session/adopt session)
+  (binding [session/*message* message]
+    (handler (assoc message :eval "magnetar.nrepl.session/evaluate"))))
+
+(defn wrap-session
+  "Returns the handler with each lasting session of nREPL as a process.
+
+  The process starts with the first evaluation of the session and ends with `close`, for the reason :shutdown.
+  If it exits earlier, by a link or by `exit`, the answer says \"** exited: ..\" and the session goes on in a
+  new process; *ns*, *1 *2 *3 and *e stay. If the client is gone when an answer is sent, the process ends too.
+
+  An interrupt ends a wait, such as a `receive`. Code that computes and looks at no interrupt goes on, and the
+  answer says so after 2 seconds. The session evaluates nothing else until that code ends. Messages without a
+  session are left to nREPL.
+
+  Example:
+
+    (nrepl/wrap-session handler)"
+  {:added "0.3"}
+  [handler]
+  (fn [{:keys [op session] :as message}]
+    (if (and (evaluating op) (session/lasting? session))
+      (in-its-process message handler)
+      (handler message))))
+
+(def ^:private descriptor
+  {:requires #{"clone"}, :expects #{"eval" "load-file"}, :handles {}})
+
+(defn- find-set-descriptor []
+  (try (requiring-resolve 'nrepl.middleware/set-descriptor!)
+       (catch FileNotFoundException _ nil)))
+
+(when-some [set-descriptor (find-set-descriptor)]
+  (set-descriptor #'wrap-session descriptor))

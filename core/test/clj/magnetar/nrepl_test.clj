@@ -1,0 +1,157 @@
+(ns magnetar.nrepl-test
+  "The middleware for nREPL as a function, with a stand-in for nREPL: its sessions, its evaluation, its transport.
+  Debian's nREPL has a suite of its own, test/nrepl."
+  (:require
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.actor :as actor]
+   [magnetar.nrepl :as nrepl]
+   [magnetar.support :refer [with-failures]])
+  (:import
+   (java.io IOException)
+   (java.util.concurrent LinkedBlockingQueue)))
+
+(set! *warn-on-reflection* true)
+
+(use-fixtures :each
+  (fn [f]
+    (intern (create-ns 'nrepl.transport) 'send (fn [^LinkedBlockingQueue transport answer] (.put transport answer)))
+    (try (with-failures [_] (f))
+         (finally (remove-ns 'nrepl.transport)))))
+
+(defn- evaluate-all
+  "What nREPL does with the code of a message: a vector of forms. It prints errors, and goes on with the next form."
+  [{:keys [^LinkedBlockingQueue transport id eval code]}]
+  (let [evaluate (find-var (symbol eval))]
+    (doseq [form code]
+      (try
+        (.put transport {:id id :value (evaluate form)})
+        (catch ThreadDeath _ nil)
+        (catch IOException e (throw e))
+        (catch Throwable e (.put transport {:id id :error (ex-message e)}))))))
+
+(defn- handler [{:keys [op session id ^LinkedBlockingQueue transport] :as message}]
+  (let [{:keys [exec interrupt close]} (meta session)]
+    (case op
+      "eval"      (exec id #(evaluate-all message) #(.put transport {:id id :status :done}))
+      "interrupt" (.put transport {:interrupted (interrupt (:interrupt-id message))})
+      "close"     (close))))
+
+(defn- session
+  "A session of nREPL; `ended` learns that the thread that nREPL has for it is ended."
+  [ended]
+  (atom {} :meta {:id "s1", :exec (fn [& _] (is false)), :interrupt (fn [_] :idle), :close #(deliver ended true)}))
+
+(defn- client
+  "A session: `ask` sends a message, `answer` takes the next answer, `answers` those to the message up to its end."
+  []
+  (let [ended (promise)
+        transport (LinkedBlockingQueue.)
+        handle (nrepl/wrap-session handler)
+        s (session ended)
+        ask #(handle (merge {:session s, :transport transport, :op "eval"} %))
+        answer #(.take transport)
+        answers (fn [code]
+                  (ask {:id "a", :code code})
+                  (vec (take-while (complement :status) (repeatedly answer))))]
+    {:ask ask, :answer answer, :answers answers, :ended ended, :session s}))
+
+(defn- values [answers]
+  (mapv :value answers))
+
+(defn- end-of [{:keys [ask]} pid]
+  (actor/with-process {}
+    (let [reference (actor/monitor pid)]
+      (ask {:op "close"})
+      (actor/receive [:DOWN reference _ _ why] why))))
+
+(deftest a-session-is-one-process-until-it-is-closed
+  (let [{:keys [answers ended] :as c} (client)
+        [pid again message] (values (answers '[(magnetar.actor/self) (magnetar.actor/self)
+                                               (do (magnetar.actor/! (magnetar.actor/self) :x) (magnetar.actor/receive x [:got x]))]))]
+    (is (= pid again))
+    (is (= [:got :x] message))
+    (is @ended)
+    (is (= [pid] (values (answers '[(magnetar.actor/self)]))))
+    (is (= :shutdown (end-of c pid)))))
+
+(deftest an-exit-is-told-and-the-session-goes-on-in-a-new-process
+  (let [{:keys [answers] :as c} (client)
+        [pid] (values (answers '[(magnetar.actor/self)]))]
+    (is (= [{:out "** exited: :bye\n", :session "s1", :id "a"}]
+           (answers '[(magnetar.actor/exit :bye) (throw (ex-info "never" {}))])))
+    (is (= :bye (actor/exit-reason (get @(:session c) #'*e))))
+    (let [[after] (values (answers '[(magnetar.actor/self)]))]
+      (is (not= pid after))
+      (is (= :shutdown (end-of c after))))))
+
+(deftest a-crash-of-a-linked-child-ends-the-process-also-while-the-session-is-idle
+  (let [{:keys [answers answer] :as c} (client)
+        [_ child] (values (answers '[(magnetar.actor/self) (magnetar.actor/spawn-link (fn [] (magnetar.actor/receive :go (magnetar.actor/exit :boom))))]))]
+    (actor/! child :go)
+    (is (= "** exited: :boom\n" (:out (answer))))
+    (is (= :shutdown (end-of c (first (values (answers '[(magnetar.actor/self)]))))))))
+
+(deftest an-error-is-left-to-nrepl-and-the-process-lives
+  (let [{:keys [answers] :as c} (client)
+        [before error after] (answers '[(magnetar.actor/self) (/ 1 0) (magnetar.actor/self)])]
+    (is (= "Divide by zero" (:error error)))
+    (is (= before after))
+    (is (re-find #"^`continue` drops the stack" (:error (first (answers '[(magnetar.actor/continue + 1)])))))
+    (is (= :shutdown (end-of c (:value before))))))
+
+(def ^:private go-on (atom nil))
+
+(deftest an-interrupt-ends-a-wait-and-what-follows-it
+  (let [{:keys [ask answer answers] :as c} (client)]
+    (reset! go-on (promise))
+    (ask {:id "w", :code '[(deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self)) (magnetar.actor/receive :never 1) (inc 1)]})
+    (let [pid @@go-on]
+      (is (= "w" (:id (answer))))
+      (ask {:op "interrupt", :interrupt-id "other"})
+      (is (= {:interrupted nil} (answer)))
+      (ask {:op "interrupt", :interrupt-id "w"})
+      (is (= {:interrupted "w"} (answer)) "no second value, and no :done beside the one that nREPL sends")
+      (ask {:op "interrupt"})
+      (is (= {:interrupted :idle} (answer)))
+      (is (= [pid] (values (answers '[(magnetar.actor/self)]))))
+      (is (= :shutdown (end-of c pid))))))
+
+(deftest what-computes-is-marked-and-the-answer-says-so
+  (let [{:keys [ask answer answers] :as c} (client)]
+    (reset! go-on (promise))
+    (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self)) (while @@#'magnetar.nrepl-test/go-on))]})
+    (let [pid @@go-on]
+      (ask {:op "interrupt", :interrupt-id "w"})
+      (let [told (answer)]
+        (is (re-find #"^The evaluation is marked as interrupted, and computes on" (str (:err told))) (pr-str told)))
+      (is (= {:interrupted "w"} (answer)))
+      (reset! go-on nil)
+      (is (= [nil pid] (values (answers '[(magnetar.actor/self)]))) "the value of the loop comes first")
+      (is (= :shutdown (end-of c pid))))))
+
+(deftest close-ends-a-wait
+  (let [{:keys [ask answer] :as c} (client)]
+    (reset! go-on (promise))
+    (ask {:id "w", :code '[(deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self)) (magnetar.actor/receive :never 1)]})
+    (answer)
+    (is (= :shutdown (end-of c @@go-on)))))
+
+(deftest evaluations-of-a-session-are-done-in-order
+  (let [{:keys [ask answer answers] :as c} (client)]
+    (dotimes [n 100] (ask {:id n, :code [n]}))
+    (is (= (mapcat (fn [n] [{:id n, :value n} {:id n, :status :done}]) (range 100)) (repeatedly 200 answer)))
+    (is (= :shutdown (end-of c (first (values (answers '[(magnetar.actor/self)]))))))))
+
+(deftest a-client-that-is-gone-ends-the-process
+  (let [{:keys [ask answers]} (client)
+        [pid] (values (answers '[(magnetar.actor/self)]))
+        gone (proxy [LinkedBlockingQueue] [] (put [_] (throw (IOException. "Socket closed"))))]
+    (actor/with-process {}
+      (let [reference (actor/monitor pid)]
+        (ask {:id "g", :code [1], :transport gone})
+        (is (= :shutdown (actor/receive [:DOWN reference _ _ why] why)))))))
+
+(deftest messages-without-a-lasting-session-are-left-alone
+  (let [handle (nrepl/wrap-session identity)]
+    (doseq [message [{:op "eval"} {:op "eval" :session (atom {} :meta {:id "e"})} {:op "describe" :session (session nil)} {}]]
+      (is (identical? message (handle message))))))

@@ -1,0 +1,181 @@
+(ns magnetar.debian-nrepl-test
+  "The middleware in Debian's nREPL 1.0.0, asked by the client in the same jar. `apt-get download` fetches it once into .cache, without root."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.actor :as actor]
+   [magnetar.dev.processes :as processes :refer [home launcher magnetar temporary-folder write]])
+  (:import
+   (clojure.lang DynamicClassLoader RT)
+   (java.io File)
+   (java.util List)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ^File cache (io/file home ".cache/debian-nrepl"))
+
+(defn- found []
+  (first (filter #(re-matches #"nrepl-[\d.]+\.jar" (.getName ^File %)) (file-seq (io/file cache "usr/share/java")))))
+
+(defn- run-or-fail [& command]
+  (let [{:keys [exit err]} (try (apply processes/start {:folder cache} command)
+                                (catch java.io.IOException e {:exit 127, :err (ex-message e)}))]
+    (when-not (= 0 exit)
+      (throw (ex-info (str "Debian's nREPL is needed, and `" (str/join " " command) "` failed: " err) {:exit exit})))))
+
+(defn- fetched ^File []
+  (or (found)
+      (do (.mkdirs cache)
+          (run-or-fail "sh" "-c" "apt-get download libnrepl-clojure || { apt-get update && apt-get download libnrepl-clojure; }")
+          (run-or-fail "sh" "-c" "for file in libnrepl-clojure_*.deb; do dpkg -x \"$file\" .; done")
+          (found))
+      (throw (ex-info "Debian's package libnrepl-clojure has no jar of nREPL in usr/share/java." {:folder cache}))))
+
+(def ^:private ^File jar (fetched))
+
+(.addURL ^DynamicClassLoader (last (filter #(instance? DynamicClassLoader %) (take-while some? (iterate #(.getParent ^ClassLoader %) (RT/baseLoader)))))
+  (.toURL (.toURI jar)))
+
+(require '[nrepl.core :as client] '[nrepl.server :as server] '[magnetar.nrepl])
+
+(def ^:private ^:dynamic *port* nil)
+
+(use-fixtures :each
+  (fn [f]
+    (with-open [server ^java.io.Closeable (server/start-server :bind "127.0.0.1" :port 0
+                                            :handler (server/default-handler (requiring-resolve 'magnetar.nrepl/wrap-session)))]
+      (binding [*port* (:port server)]
+        (f)))))
+
+(defn- connect ^java.io.Closeable []
+  (client/connect :host "127.0.0.1" :port *port*))
+
+(defn- ask [c message]
+  (client/combine-responses (client/message c message)))
+
+(defn- ended
+  "Why the process ended."
+  [pid f]
+  (actor/with-process {}
+    (let [reference (actor/monitor pid)]
+      (f)
+      (actor/receive [:DOWN reference _ _ why] why))))
+
+(def ^:private of-session (atom nil))
+
+(defn- with-session
+  "Calls f with a function that evaluates code, and one that sends other messages of the session. Its process ends with `close`."
+  [f]
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          id (client/new-session c)
+          send #(ask c (assoc % :session id))
+          code #(send {:op "eval", :code %})]
+      (code "(require '[magnetar.actor :refer [! self receive exit spawn-link]])")
+      (f code send)
+      (code "(reset! @#'magnetar.debian-nrepl-test/of-session (magnetar.actor/self))")
+      (is (= :shutdown (ended @of-session #(is (contains? (:status (send {:op "close"})) "session-closed"))))))))
+
+(deftest a-session-is-a-process
+  (with-session
+    (fn [code _]
+      (is (= [":x" "[:got :x]"] (:value (code "(! (self) :x) (receive m [:got m])"))))
+      (is (= (:value (code "(self)")) (:value (code "(self)"))))
+      (is (= "** exited: :bye\n" (:out (code "(exit :bye) (println :never)"))))
+      (is (= ["#'user/a" "41"] (:value (code "(def a 41) a"))))
+      (is (= "** exited: :boom\n" (:out (code "(let [child (spawn-link (fn [] (receive :go (exit :boom))))] (! child :go) @(promise))")))))))
+
+(deftest values-namespace-and-streams-are-those-of-the-session
+  (with-session
+    (fn [code send]
+      (is (= ["42"] (:value (code "(inc 41)"))))
+      (is (= ["[42 nil]"] (:value (code "[*1 *2]"))))
+      (is (= #{"eval-error" "done"} (:status (code "(/ 1 0)"))))
+      (is (= ["\"Divide by zero\""] (:value (code "(ex-message *e)"))))
+      (is (= [":out\n" ":err\n"] ((juxt :out :err) (code "(println :out) (binding [*out* *err*] (println :err))"))))
+      (is (= "elsewhere" (:ns (code "(ns elsewhere)"))))
+      (is (= "** exited: :bye\n" (:out (code "(magnetar.actor/exit :bye)"))))
+      (is (= ["\"elsewhere\""] (:value (code "(str *ns*)"))))
+      (is (contains? (:status (code "(def")) "eval-error"))
+      (is (= ["7"] (:value (send {:op "load-file", :file "(ns loaded.file) (def seven 7) seven", :file-name "file.clj", :file-path "loaded/file.clj"})))))))
+
+(defn- interrupted
+  "The answers to the code after an interrupt, which is sent once the code runs."
+  [c id code]
+  (let [begun (reset! of-session (promise))
+        message (str (random-uuid))
+        answers (future (ask c {:op "eval", :session id, :id message
+                                :code (str "(do (deliver @@#'magnetar.debian-nrepl-test/of-session 1) " code ")")}))]
+    @begun
+    (ask c {:op "interrupt", :session id, :interrupt-id message})
+    @answers))
+
+(deftest an-interrupt-ends-a-wait-and-can-only-mark-what-computes
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          id (client/new-session c)]
+      (is (= #{"interrupted" "done"} (:status (interrupted c id "(magnetar.actor/receive :never 1) (println :never)"))))
+      (is (re-find #"computes on" (str (:err (interrupted c id "(while @@#'magnetar.debian-nrepl-test/of-session)")))))
+      (reset! of-session nil)
+      (is (= ["2"] (:value (ask c {:op "eval", :session id, :code "(inc 1)"}))))
+      (is (contains? (:status (ask c {:op "close", :session id})) "session-closed")))))
+
+(deftest stdin-is-asked-for
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          id (client/new-session c)
+          answers (client/message c {:op "eval", :session id, :id "in", :code "(read-line)"})]
+      (is (= ["need-input"] (:status (first answers))))
+      (with-open [other (connect)]
+        (ask (client/client other 30000) {:op "stdin", :session id, :stdin "typed\n"}))
+      (is (= ["\"typed\""] (:value (client/combine-responses (rest answers)))))
+      (is (contains? (:status (ask c {:op "close", :session id})) "session-closed")))))
+
+(deftest a-cloned-session-has-the-bindings-and-a-process-of-its-own
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          id (client/new-session c)
+          code #(:value (ask c {:op "eval", :session %1, :code %2}))]
+      (code id "(set! *print-length* 3)")
+      (let [copy (client/new-session c :clone id)]
+        (is (= ["3"] (code copy "*print-length*")))
+        (is (not= (code id "(magnetar.actor/self)") (code copy "(magnetar.actor/self)")))
+        (is (= #{"error" "unknown-session" "done"} (:status (ask c {:op "eval", :session "nowhere", :code "1"}))))
+        (run! #(is (contains? (:status (ask c {:op "close", :session %})) "session-closed")) [id copy])))))
+
+(deftest a-client-that-goes-away-leaves-no-process
+  (let [connection (connect)
+        c (client/client connection 30000)
+        id (client/new-session c)
+        go (promise)
+        begun (reset! of-session (promise))]
+    (intern *ns* 'go go)
+    (future (ask c {:op "eval", :session id, :code (str "(deliver @@#'magnetar.debian-nrepl-test/of-session (magnetar.actor/self)) @@(resolve '" (ns-name *ns*) "/go)")}))
+    (let [pid @begun]
+      (.close connection)
+      (is (= :shutdown (ended pid #(deliver go 1)))))))
+
+;; ---- the launcher
+
+(deftest the-launcher-starts-the-nrepl-of-the-project
+  (let [folder (temporary-folder)
+        _ (write folder "deps.edn" (pr-str {:deps {'nrepl/nrepl {:local/root (str jar)}}}))
+        command ^List (vector launcher "repl" "--nrepl")
+        process (.start (doto (ProcessBuilder. command) (.directory folder)))]
+    (try
+      (let [line (.readLine ^java.io.BufferedReader (io/reader (.getInputStream process)))
+            [_ port] (re-find #"nREPL on 127\.0\.0\.1:(\d+), port in \.nrepl-port" (str line))]
+        (is (= port (str/trim (slurp (io/file folder ".nrepl-port")))))
+        (binding [*port* (parse-long port)]
+          (with-open [connection (connect)]
+            (let [c (client/client connection 30000)]
+              (is (= ["[:got :x]"] (:value (ask c {:op "eval", :session (client/new-session c), :code "(do (! (self) :x) (receive m [:got m]))"}))))))))
+      (finally (.destroy process)))
+    (.waitFor process)
+    (is (not (.exists (io/file folder ".nrepl-port"))))))
+
+(deftest without-an-nrepl-the-launcher-says-how-to-add-one
+  (let [{:keys [exit err]} (magnetar {:folder (temporary-folder)} "repl" "--nrepl")]
+    (is (= 2 exit))
+    (is (re-find #"there is no nREPL on the class path: add it to :deps in the project's deps.edn, as in nrepl/nrepl" err))))
