@@ -138,7 +138,7 @@
           id (client/new-session c)
           code #(:value (ask c {:op "eval", :session %1, :code %2}))]
       (code id "(set! *print-length* 3)")
-      (let [copy (client/new-session c :clone id)]
+      (let [copy (:new-session (ask c {:op "clone", :session id}))]
         (is (= ["3"] (code copy "*print-length*")))
         (is (not= (code id "(magnetar.actor/self)") (code copy "(magnetar.actor/self)")))
         (is (= #{"error" "unknown-session" "done"} (:status (ask c {:op "eval", :session "nowhere", :code "1"}))))

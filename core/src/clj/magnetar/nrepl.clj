@@ -22,8 +22,9 @@
 
 (defn- in-its-process [{:keys [session] :as message} handler]
   (session/adopt session)
-  (binding [session/*message* message]
-    (handler (assoc message :eval "magnetar.nrepl.session/evaluate"))))
+  (let [message (assoc message ::session/eval (:eval message), :eval "magnetar.nrepl.session/evaluate")]
+    (binding [session/*message* message]
+      (handler message))))
 
 (defn wrap-session
   "Returns the handler with each lasting session of nREPL as a process.

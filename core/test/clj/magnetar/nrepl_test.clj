@@ -32,7 +32,7 @@
 (defn- handler [{:keys [op session id ^LinkedBlockingQueue transport] :as message}]
   (let [{:keys [exec interrupt close]} (meta session)]
     (case op
-      "eval"      (exec id #(evaluate-all message) #(.put transport {:id id :status :done}))
+      "eval"      (apply exec id #(evaluate-all message) #(.put transport {:id id :status :done}) (when (:newer message) [message]))
       "interrupt" (.put transport {:interrupted (interrupt (:interrupt-id message))})
       "close"     (close))))
 
@@ -98,6 +98,21 @@
     (is (= before after))
     (is (re-find #"^`continue` drops the stack" (:error (first (answers '[(magnetar.actor/continue + 1)])))))
     (is (= :shutdown (end-of c (:value before))))))
+
+(defn twice
+  "An evaluation that a client names."
+  [form]
+  [(eval form) (eval form)])
+
+(deftest a-message-may-name-its-evaluation-in-each-version-of-nrepl
+  (doseq [newer [false true]]
+    (let [{:keys [ask answer answers] :as c} (client)
+          [pid] (values (answers '[(magnetar.actor/self)]))]
+      (ask {:id "n", :code '[(inc 1)], :newer newer})
+      (is (= [{:id "n", :value 2} {:id "n", :status :done}] [(answer) (answer)]))
+      (ask {:id "n", :code '[(magnetar.actor/self)], :eval "magnetar.nrepl-test/twice", :newer newer})
+      (is (= [{:id "n", :value [pid pid]} {:id "n", :status :done}] [(answer) (answer)]))
+      (is (= :shutdown (end-of c pid))))))
 
 (def ^:private go-on (atom nil))
 

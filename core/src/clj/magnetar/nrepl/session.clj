@@ -79,7 +79,7 @@
       (throw thrown))))
 
 (defn- evaluator [job]
-  (if-some [named (:eval (:message job))]
+  (if-some [named (::eval (:message job))]
     (find-var (symbol named))
     eval))
 
