@@ -71,7 +71,6 @@
     magnetar.global/whereis-name [:leader]
     magnetar.hot/load [(require 'my.counter) (alter-meta! (the-ns 'my.counter) assoc :version 1)]
     magnetar.hot/version [(require 'my.counter)]
-    magnetar.nrepl/wrap-session [(def handler identity)]
     magnetar.inspect/dead-letters [(let [gone (spawn (fn []))] (actor/join gone) (! gone :hello))]
     magnetar.inspect/mailbox [(def pid (actor/spawn-opt #(receive [:put x] x)
                                                         {:mailbox {:capacity 100 :when-full :block}}))
