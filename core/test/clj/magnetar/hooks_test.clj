@@ -94,6 +94,9 @@
     (is (not-any? #{:priority} (flatten form)))
     (is (fn? (value-of '[c t out] form)))))
 
+(deftest a-namespace-is-not-resolved
+  (is (= {:to 3} ((value-of [] (hook 'namespaces-form '[no.such.namespace {:to (+ 1 2)}]))))))
+
 (deftest bodies-stay-bodies
   (is (= 3 ((value-of [] (hook 'body-form '[1 (+ 1 2)])))))
   (is (= 3 ((value-of [] (hook 'go-loop-form '[n 0] '[(if (< n 3) (recur (inc n)) n)])))))

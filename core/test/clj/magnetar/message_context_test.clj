@@ -10,6 +10,7 @@
    [magnetar.scope.context :as context :refer [defcontext with-context]]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting]]
+   [magnetar.sys :as sys]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]))
 
@@ -32,6 +33,7 @@
                     :later (do (a/go (gs/reply from (seen))) [:noreply state])
                     :own-timer (do (actor/send-after 0 (self) :tick) [:reply :ok state])
                     :timeout [:reply :ok state 0]
+                    :timeout-later [:reply :ok state 200]
                     :forward (do (gs/cast (second request) [:answer from]) [:noreply state])
                     :ask [:reply (gs/call (second request) :seen) state]))
    :handle-cast (fn [request {:keys [out] :as state}]
@@ -81,6 +83,10 @@
       (is (= [:tick [:nobody :server]] (a/<!! out)))
       (gs/call pid :timeout)
       (is (= [:timeout [:nobody :server]] (a/<!! out)))
+      (testing "after a message of sys"
+        (gs/call pid :timeout-later)
+        (sys/get-state pid)
+        (is (= [:timeout [:nobody :server]] (a/<!! out))))
       (testing "a timer for another process"
         (actor/send-after 0 pid :tock)
         (is (= [:tock ["ada" :server]] (a/<!! out)))))))

@@ -99,13 +99,13 @@
 
 (defcontext purpose :none)
 
-(deftest the-context-values-of-a-server-outlast-a-rest-and-are-not-those-of-the-sender
+(deftest the-context-values-of-a-server-outlast-a-rest-and-those-of-a-sender-do-not
   (let [pid (with-context [tenant :acme]
               (server {:spawn-opt {:context {purpose :test}}}))
         seen #(gs/call pid (fn [_ s] [:reply [@tenant @purpose] s]))]
     (is (= [:acme :test] (seen)))
     (is (rests? pid))
-    (is (= [:acme :test] (with-context [tenant :of-the-caller] (seen))))
+    (is (= [:of-the-caller :test] (with-context [tenant :of-the-caller] (seen))))
     (is (rests? pid))
     (is (= [:acme :test] (seen)))
     (gs/stop pid)))

@@ -215,7 +215,10 @@
 
 (defn- next-message [^LocalProcess process ^long nanos]
   (let [message (.next process nanos)]
-    (if (nil? message) :timeout (taken message))))
+    (if (nil? message)
+      (do (.takeMessageContext process) ; of a message of sys, perhaps
+          :timeout)
+      (taken message))))
 
 (declare serve)
 
