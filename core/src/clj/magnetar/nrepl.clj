@@ -6,7 +6,7 @@
     {:middleware [magnetar.nrepl/wrap-session]}    ; in the project's .nrepl.edn
 
   A typed `(self)` is the process of the session, `receive` takes its messages, and links to it work.
-  Magnetar does not depend on nREPL, and uses that of the program. `bin/magnetar repl --nrepl` starts a server
+  Magnetar does not depend on nREPL, and uses the program's. `bin/magnetar repl --nrepl` starts a server
   with the middleware.
 
   Require it as `[magnetar.nrepl :as nrepl]`."

@@ -375,7 +375,7 @@
   (if-some [runner (snapshot/id-of-thread snapshot (futures/runner on))]
     [(edge runner :future "the future names the thread that runs it" {:one true :object on})]
     (let [[pool nodes] (futures/workers @(:thread-pools snapshot) on)]
-      (mapv #(edge (:id %) :worker "the future is in the queue of its pool, but whoever has it can complete or cancel it"
+      (mapv #(edge (:id %) :worker "the future is in the queue of its pool, but any thread that has it can complete or cancel it"
                    {:grade :likely :either true :object pool})
             nodes))))
 
