@@ -31,7 +31,7 @@ public final class SendTimers {
     public static Ref after(long nanos, Object to, Object message, boolean tagged) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.environment().nanoTime(), nanos), isOwn(fiber, to) ? null : fiber.context());
+        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.environment().nanoTime(), nanos), contextFor(fiber, to));
         TimerRef ref = new TimerRef(Refs.next(fiber), timer);
         timer.carry(tagged ? Dialect.codec().timeout(ref, message) : message);
         if (!Send.isExiting(LocalProcess.of(fiber))) {
@@ -40,7 +40,12 @@ public final class SendTimers {
         return ref;
     }
 
-    /** True for the timer of a process for itself: such a message is of nobody else's work. */
+    /** The context values of the message, or null. The timer of a process for itself belongs to no other work. */
+    private static Object contextFor(Fiber fiber, Object to) {
+        Object context = fiber.context();
+        return context == null || isOwn(fiber, to) ? null : context;
+    }
+
     private static boolean isOwn(Fiber fiber, Object to) {
         LocalProcess me = LocalProcess.of(fiber);
         return me != null && (to == me.pid() || Names.find(to) == me);
