@@ -22,8 +22,7 @@
    [magnetar.impl.trace.steps :as steps]
    [magnetar.scope.context :as context])
   (:import
-   (clojure.lang Namespace)
-   (magnetar.kernel.fiber Fiber)))
+   (clojure.lang Namespace)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,9 +37,7 @@
   {:added "0.3"}
   ([value] (trace "TRACE" value))
   ([label value]
-   (let [depth (events/depth (Fiber/current))]
-     (events/write-line *out* (events/text {:event :value, :label label, :value value, :by (events/by)
-                                            :depth (if (number? depth) depth 0)})))
+   (events/write-line *out* (events/text {:event :value, :label label, :value value, :by (events/by), :depth (events/indentation)}))
    value))
 
 ;; ---- calls

@@ -1,7 +1,7 @@
 (ns magnetar.impl.context
   "Context values of a fiber: a map from names to values. The fibers that it starts and the messages that it sends share the map.
 
-  While a server handles a message, the values of its sender lie over those of the server. The map then says in its metadata what the server's own are, and
+  While a server handles a message, the values of its sender lie over the server's own. The map then says in its metadata what the server's own are, and
   whose they are: a process that is started meanwhile shares the map, and all of it is its own."
   {:no-doc true}
   (:require
@@ -53,12 +53,16 @@
 
 ;; ---- the context of a message
 
-(defn over
-  "The context in which the process handles a message of this context: the values of the message over its own. If these are too many, those of the message."
-  [^LocalProcess process own context]
+(defn- laid-over
+  "The values of the second context over the first one's. If these are too many, only the second context."
+  [own context]
   (let [both (into (or own {}) context)]
-    (with-meta (if (<= (count both) (long most)) both context)
-               {::of (.pid process) ::own own})))
+    (if (<= (count both) (long most)) both context)))
+
+(defn over
+  "The context in which the process handles a message of this context: the values of the message over its own."
+  [^LocalProcess process own context]
+  (with-meta (laid-over own context) {::of (.pid process) ::own own}))
 
 (defn- handling?
   "Is it the context in which this process handles a message?"
@@ -96,9 +100,9 @@
     (f)))
 
 (defn carried
-  "f, or a function that calls it with the context values of the caller over those of the fiber that calls it."
+  "f, or a function that calls it with the context values of this caller over the values of the fiber that calls it."
   [f]
   (if-some [context (.context (Fiber/current))]
     (fn [& args]
-      (call-in (into (or (.context (Fiber/current)) {}) context) #(apply f args)))
+      (call-in (laid-over (.context (Fiber/current)) context) #(apply f args)))
     f))

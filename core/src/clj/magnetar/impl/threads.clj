@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reports :as reports]
@@ -96,12 +97,7 @@
   "`f` with the context values that this thread has; a thread of an executor has none of its own."
   [f]
   (if-some [context (.context (Fiber/current))]
-    (^:once fn* []
-      (let [fiber (Fiber/current)]
-        (.setContext fiber context)
-        (try
-          (f)
-          (finally (.setContext fiber nil)))))
+    (^:once fn* [] (context/call-in context f))
     f))
 
 (defn- on-executor [site f ^Channel out workload]

@@ -5,6 +5,7 @@
   writes to, and the answers go out on this thread. nREPL is found on the class path when it is used."
   (:require
    [magnetar.actor :as actor]
+   [magnetar.impl.explain :as explain]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
@@ -25,11 +26,8 @@
 ;; A binding would be kept by nREPL as one of the session.
 (def ^:private ^ThreadLocal current-job (ThreadLocal.))
 
-(defn- causes [thrown]
-  (take-while some? (iterate ex-cause thrown)))
-
 (defn- cause-of [kind thrown]
-  (first (filter #(instance? kind %) (causes thrown))))
+  (first (filter #(instance? kind %) (explain/causes thrown))))
 
 (defn- over? []
   (.isCancelled (Fiber/current)))
@@ -132,7 +130,7 @@
 
 (defn- finish [{:keys [^LinkedBlockingQueue queue now]} job]
   (locking queue
-    (Thread/interrupted) ; an interrupt for this evaluation is none for the next one
+    (Thread/interrupted) ; an interrupt for this evaluation is not for the next one
     (vswap! now assoc :running nil))
   (.countDown ^CountDownLatch (:done job)))
 

@@ -34,7 +34,7 @@
 (defn- completions
   "What is to be done when the CompletableFuture completes."
   [future]
-  (take-while some? (iterate #(reach/field % "next") (reach/field future "stack"))))
+  (reach/linked (reach/field future "stack") "next"))
 
 (defn- completed-by
   "The CompletableFuture that the completion, or a task, completes; nil if it completes none."

@@ -39,11 +39,6 @@
   (when (and owner-method (instance? AbstractOwnableSynchronizer synchronizer))
     (.invoke owner-method synchronizer (object-array 0))))
 
-(defn- linked
-  "The object, and what follows it by this field."
-  [x field]
-  (take-while some? (iterate #(reach/field % field) x)))
-
 (defn- condition? [on]
   (instance? AbstractQueuedSynchronizer$ConditionObject on))
 
@@ -51,8 +46,8 @@
   "The nodes in the queue of a lock or of its condition, the last one first. None if they cannot be read."
   [on]
   (if (condition? on)
-    (reverse (linked (reach/field on "firstWaiter") "nextWaiter"))
-    (linked (reach/field on "tail") "prev")))
+    (reverse (reach/linked (reach/field on "firstWaiter") "nextWaiter"))
+    (reach/linked (reach/field on "tail") "prev")))
 
 (defn- read-queue
   "The threads that wait for the lock or the condition: {:nodes {thread node} :first thread}, with their nodes in its queue. Without threads if it cannot be read."

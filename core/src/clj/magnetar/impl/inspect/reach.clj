@@ -64,6 +64,11 @@
   (when-some [^Field field (first (filter #(= name (.getName ^Field %)) (.get fields (class x))))]
     (.get field x)))
 
+(defn linked
+  "The object, and what follows it by the field of this name."
+  [x name]
+  (take-while some? (iterate #(field % name) x)))
+
 (defn parts
   "What the fields of an object of the program refer to, such as what a function has closed over."
   [x]

@@ -25,6 +25,12 @@
   (let [^ILookup values (.context fiber)]
     (if (identical? nil values) 0 (.valAt values depth-key 0))))
 
+(defn indentation
+  "The depth as a number, which an event has."
+  []
+  (let [depth (depth (Fiber/current))]
+    (if (number? depth) depth 0)))
+
 (defn set-depth
   "Sets the depth. Calls no function that a program may trace. The caller restores the former context."
   [^Fiber fiber depth]

@@ -3,9 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.runtime]
-   [magnetar.impl.trace.events :as events])
-  (:import
-   (magnetar.kernel.fiber Fiber)))
+   [magnetar.impl.trace.events :as events]))
 
 (set! *warn-on-reflection* true)
 
@@ -13,8 +11,7 @@
   "A function that tells the sink of an event of the step."
   [sink label]
   (fn [event more]
-    (let [depth (events/depth (Fiber/current))]
-      (events/tell sink (merge {:event event, :label label, :by (events/by), :depth (if (number? depth) depth 0)} more)))))
+    (events/tell sink (merge {:event event, :label label, :by (events/by), :depth (events/indentation)} more))))
 
 (defn- around
   "Calls f. Tells of an early end, and of an exception."
