@@ -98,6 +98,33 @@ final class Computations {
         require(endedBefore.get() > 0, "a fiber ran while all carriers computed, and none may be added");
     }
 
+    /**
+     * Fibers that only yield, three or more in the queue of each carrier, which so never runs empty, and resumes none that the
+     * kernel woke. A fiber that comes from outside goes on.
+     */
+    static void yielding() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicInteger running = new AtomicInteger();
+        Support.fiber(Environment.REAL, () -> yieldWithChildren(3, running, stop));
+        Support.until("they yield", () -> running.get() >= 40);
+        try {
+            require(tick(5).await(seconds(), TimeUnit.SECONDS), "beside fibers that yield " + QUIET + " fibers did not make 5 steps each");
+        } finally {
+            stop.set(true);
+        }
+        Support.until("the carriers are taken back", 30, () -> Carriers.added() == 0);
+    }
+
+    private static void yieldWithChildren(int levels, AtomicInteger running, AtomicBoolean stop) {
+        for (int i = 0; i < 3 && levels > 0; i++) {
+            Support.fiber(Environment.REAL, () -> yieldWithChildren(levels - 1, running, stop));
+        }
+        running.incrementAndGet();
+        while (!stop.get()) {
+            Thread.yield();
+        }
+    }
+
     private static long count(long turns) {
         long x = 1;
         for (long i = 0; i < turns; i++) {

@@ -13,7 +13,8 @@ package magnetar.kernel.sched;
  *   <li>At each millisecond at which the queues do not run empty, the monitor submits an empty thread, which
  *       wakes a carrier if one is idle.
  *   <li>When a fiber has waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} a carrier
- *       for each one that computes, 8 at most. It takes one back for each second in which fewer compute.
+ *       for each one that computes, 8 at most. It also adds one for each 100 ms in which no carrier moves the
+ *       submissions that it asks for (rule 3). It takes one back for each second in which fewer compute.
  * </ol>
  * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
  * signal, because most wakers are about to park: then the woken fiber runs on their core, after those that were

@@ -28,6 +28,8 @@ import magnetar.kernel.report.NoMemory;
  *   <li>Carriers are {@link Carriers#addOrSignal added} only after 10 ms of ticks in a row at which a fiber may
  *       have waited, if no carrier is idle then and more carriers compute than were added. So a
  *       backlog adds none. If none can be added for a second of such ticks, standard error says so, once.
+ *   <li>One is also added, if none is idle, for each 100 ms in which no carrier has read {@code pollRequested}. Then
+ *       the carriers run fibers that only yield, or that the kernel does not wake, and their queues never run empty.
  *   <li>While carriers are added the monitor does not sleep, reminds itself each 10 ms, and counts the carriers
  *       that compute. One is taken back when, for a second longer than not, fewer computed than were added.
  *   <li>A tick counts as three milliseconds at most. So a pause of the whole JVM, in which nothing could run,
@@ -48,6 +50,7 @@ public final class SchedulerMonitor {
     private static final long SLEEP_NANOS = 100 * TICK_NANOS;
     private static final long FAILED_NANOS = 100 * TICK_NANOS;
     private static final long UNNEEDED_NANOS = 1000 * TICK_NANOS;
+    private static final long IGNORED_NANOS = 100 * TICK_NANOS;
     private static final long STARVED_NANOS = 1000 * TICK_NANOS;
 
     private static final Runnable TELL_STARVATION = () -> System.err.println(Carriers.exhausted());
@@ -68,6 +71,7 @@ public final class SchedulerMonitor {
     private static long probed = System.nanoTime(); // when it started
     private static long ticked = System.nanoTime(); // the last tick
     private static long crowdedFor; // how long the ticks in a row took at which a fiber may have waited
+    private static long ignoredFor; // how long no carrier read that it is asked to poll
     private static boolean watched; // whether the last tick counted the carriers that compute
     private static long unneededFor; // for how much longer fewer carriers computed than were added, than not
     private static long starvedFor; // how long one waited and no carrier could be added
@@ -159,7 +163,9 @@ public final class SchedulerMonitor {
         lastTick = now;
         boolean watches = Carriers.added() > 0;
         boolean reminded = pending || watches && now - probed >= PATIENCE_NANOS;
+        boolean ignored = pollRequested;
         boolean waits = mayOneWait(reminded);
+        ignoredFor = waits && ignored ? ignoredFor + elapsed : 0;
         watchCarriers(waits, elapsed);
         if (!waits && !reminded && !watches) {
             sleep();
@@ -195,7 +201,7 @@ public final class SchedulerMonitor {
         if (crowdedFor >= PATIENCE_NANOS) {
             crowdedFor = 0;
             late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
-            starvedFor = Carriers.addOrSignal(computing) ? 0 : starvedFor + PATIENCE_NANOS;
+            starvedFor = Carriers.addOrSignal(needed(computing)) ? 0 : starvedFor + PATIENCE_NANOS;
             if (starvedFor >= STARVED_NANOS && !starvationTold) {
                 new Thread(null, TELL_STARVATION, "magnetar-warning", 0, false).start(); // standard error may block
                 starvationTold = true;
@@ -206,6 +212,15 @@ public final class SchedulerMonitor {
             unneededFor = 0;
             Carriers.takeBack();
         }
+    }
+
+    /** How many carriers are needed beside those that there were at first. */
+    private static int needed(int computing) {
+        if (ignoredFor < IGNORED_NANOS || !scheduler.handsOver()) {
+            return computing;
+        }
+        ignoredFor = 0;
+        return Math.max(computing, Carriers.added() + 1);
     }
 
     /**
