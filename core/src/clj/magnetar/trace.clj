@@ -4,6 +4,7 @@
   trace-vars, trace-ns      print the tree of calls of functions
   untrace-vars, untrace-ns  end that
   trace                     prints a value, and returns it
+  condv                     prints which clause of a cond, case, receive .. is taken
   printfv, with-verbose     print a message where the program asks for that much
   step, xf                  tell of what passes a step of a transducer, as on a channel
 
@@ -17,6 +18,7 @@
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
+   [magnetar.impl.trace.branches :as branches]
    [magnetar.impl.trace.calls :as calls]
    [magnetar.impl.trace.events :as events]
    [magnetar.impl.trace.steps :as steps]
@@ -217,6 +219,55 @@
   {:added "0.3"}
   [var]
   (boolean (some-> (calls/find-var-in *ns* var) calls/traceable?)))
+
+;; ---- branches
+
+(defmacro condv
+  "Does a form that chooses a branch, and prints which one it takes.
+
+  The form is a `cond`, `condp`, `case`, `if-let`, `if-some`, `cond->`, `cond->>` or `magnetar.actor/receive`.
+  More arguments than one are the pairs of a `cond`.
+
+    (trace/condv (case colour
+                   :red 1
+                   (:green :blue) 2))
+    ; [main] case at shop.clj:12, of :blue: clause 2, (:green :blue)
+
+  A line is printed before the branch is done. A `cond->` has a line for each of its clauses that is taken. A
+  `receive` has a line for each message that it tries: with the clause that matches, and with the reason why
+  each clause before it does not. For that the tests of patterns and guards are done twice.
+
+  Branches stay in tail position, so `recur` works.
+
+  Returns what the form returns.
+
+  Blocks as the form does.
+
+  Throws what the form throws. An IllegalArgumentException at compilation, if it is another form.
+
+  Cancellation: as for the form.
+
+  Options: in a map before the form:
+
+    :to  a function that gets each event instead of the printed line, as a map: :event (:branch, or :skip for
+         a message that a receive leaves in the mailbox), :form, :place, :by, :depth, :clause (a text, or nil
+         if none is taken), :number, :value (what a `case`, `condp`, `if-let` or `receive` looks at) and
+         :others (of a receive, [number clause reason] for each clause that does not match). Default: a line
+         on what *out* is.
+
+  Example:
+
+    (def told (atom []))
+    (defn sign [n]
+      (trace/condv {:to #(swap! told conj (select-keys % [:number :clause]))}
+                   (cond (neg? n) :below (pos? n) :above)))
+    (sign 3) ;=> :above
+    @told ;=> [{:number 2, :clause \"(pos? n)\"}]
+
+  See also `trace-vars`."
+  {:added "0.3" :arglists '([form] [{:keys [to]} form] [test branch & more])}
+  [& _]
+  (branches/expand &env &form))
 
 ;; ---- messages of a level
 

@@ -88,16 +88,20 @@
     `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) ~(asked me pinned))
     `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
 
-(defn expand
-  "The code of a `receive`."
-  [env form forms]
-  (let [{:keys [matcher clauses pinned from after]} (clauses/clauses env form forms)
-        me (with-meta (gensym "me") {:tag `LocalProcess})
+(defn code
+  "The code of a `receive` with these clauses, as `magnetar.impl.match.clauses/clauses` gives them."
+  [{:keys [matcher clauses pinned from after]}]
+  (let [me (with-meta (gensym "me") {:tag `LocalProcess})
         answer (gensym "answer")
         n (count clauses)]
     `(let [~me (me)
            ~answer ~(waiting me matcher pinned n from after)]
        ~(clauses/bodies answer (concat clauses (from-clauses n from)) `(do ~@(:body after))))))
+
+(defn expand
+  "The code of a `receive`."
+  [env form forms]
+  (code (clauses/clauses env form forms)))
 
 (defmacro receive
   "`magnetar.actor/receive`, for the library itself."

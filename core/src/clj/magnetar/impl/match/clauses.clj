@@ -28,7 +28,9 @@
   (let [message (gensym "message")
         texts (mapv (comp printed first) pairs)
         analyzed (mapv #(pattern/analyze site message (first %)) (catch-all site pairs))]
-    {:matcher (code/matcher message analyzed (mapv #(str place ", clause " %) texts))
+    {:message message
+     :analyzed analyzed
+     :matcher (code/matcher message analyzed (mapv #(str place ", clause " %) texts))
      :clauses (vec (map-indexed (fn [i {:keys [locals]}]
                                   {:number i, :locals locals, :body [(second (nth pairs i))]})
                                 analyzed))
@@ -46,6 +48,7 @@
     :pinned   for each clause the locals that stand in the vector itself and are matched by value
     :pins     for each clause all locals that are matched by value
     :text     the patterns as text
+    :analyzed for each clause what `pattern/analyze` says of the symbol under :message
 
   Throws an IllegalArgumentException with `ex-data` when they are not as the grammar says."
   [env form forms]

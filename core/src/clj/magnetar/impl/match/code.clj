@@ -87,7 +87,9 @@
       (unpack found form locals inner)
       `(if ~form ~inner nil))))
 
-(defn- emit-step [pins [op a b c] inner]
+(defn emit-step
+  "The code of one step, with `inner` where it succeeds, else nil."
+  [pins [op a b c] inner]
   (case op
     :core (cond
             (= '_ b) inner

@@ -81,9 +81,21 @@
     :throw (str label " !! " (error-text error))
     (str label ": " (shown/shown value))))
 
+(defn- branch-text
+  "An event of `condv`: the branch that a form takes, or a message that a receive leaves."
+  [{:keys [event place value clause number others] :as data}]
+  (str place (when (contains? data :value) (str ", of " (shown/shown value))) ": "
+       (cond
+         (= :skip event) "left in the mailbox"
+         number (str "clause " number ", " clause)
+         :else (or clause "no clause"))
+       (str/join (for [[number clause sentence] others]
+                   (str "; not clause " number ", " clause ", since " sentence)))))
+
 (defn- event-text [{:keys [event value error label] :as data}]
   (cond
     (some? label) (step-text data)
+    (#{:branch :skip} event) (branch-text data)
     (= :call event) (call-text data)
     (= :return event) (str "=> " (shown/shown value))
     :else (str "!! " (error-text error))))

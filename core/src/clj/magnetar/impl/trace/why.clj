@@ -1,0 +1,156 @@
+(ns magnetar.impl.trace.why
+  "Why a value does not match a pattern: code that goes through the steps of the pattern, and tells of the first one that fails.
+
+  Where the program hides parts of its values, the sentences show none."
+  {:no-doc true}
+  (:require
+   [clojure.walk :as walk]
+   [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.match.code :as code]
+   [magnetar.impl.match.refusals :refer [printed]]
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(defn text
+  "The value as text, where the program shows all of its values."
+  [value]
+  (if (shown/redacts?) "the value" (shown/shown value)))
+
+;; ---- what core.match compares
+
+(declare mismatch)
+
+(defn- first-mismatch
+  "Of the patterns and the values beside them, at these keys."
+  [pins path ks ps values]
+  (first (keep identity (map #(mismatch pins (conj path %1) %2 %3) ks ps values))))
+
+(defn- of-vector [pins path ps value]
+  (cond
+    (not (vector? value)) [path (str (text value) " is no vector")]
+    (not= (count ps) (count value)) [path (str (text value) " has " (count value) " elements, not " (count ps))]
+    :else (first-mismatch pins path (range) ps value)))
+
+(defn- of-map [pins path m value]
+  (cond
+    (not (map? value)) [path (str (text value) " is no map")]
+    :else
+    (let [keys-of (map #(if (and (symbol? %) (contains? pins %)) (pins %) %) (keys m))]
+      (if-some [missing (first (remove #(contains? value %) (filter keyword? keys-of)))]
+        [path (str (text value) " has no " (shown/shown missing))]
+        (first-mismatch pins path keys-of (vals m) (map #(get value %) keys-of))))))
+
+(defn- of-items
+  "The pattern ([p ..] :seq) or ([p .. & others] :seq)."
+  [pins path ps value]
+  (let [[before [_ & others]] (split-with #(not= '& %) ps)
+        n (count before)
+        found (long (bounded-count (inc n) value))]
+    (cond
+      (< found n) [path (str (text value) " has only " found " elements")]
+      (and (empty? others) (< n found)) [path (str (text value) " has more than " n " elements")]
+      :else (first-mismatch pins path (range) before value))))
+
+(defn- of-symbol [pins path sym value]
+  (when (and (contains? pins sym) (not= (pins sym) value))
+    [path (str (text value) " is not " (text (pins sym)) ", the value of " sym)]))
+
+(defn- of-literal [path p value]
+  (when-not (= p value)
+    [path (str (text value) " is not " (printed p))]))
+
+(defn- mismatch
+  "[path sentence] of the first difference, or nil."
+  [pins path p value]
+  (cond
+    (symbol? p) (of-symbol pins path p value)
+    (vector? p) (of-vector pins path p value)
+    (map? p) (of-map pins path p value)
+    (and (seq? p) (= 'quote (first p))) (of-literal path (second p) value)
+    (seq? p) (of-items pins path (first p) value)
+    :else (of-literal path p value)))
+
+(defn core
+  "Why the value does not match what core.match matches; nil if it does. `part` is its text if it is a part of the message."
+  [p pins value part]
+  (when-some [[path sentence] (mismatch pins [] p value)]
+    (str (when (and part (seq path)) (str "in " part ", "))
+         (when (seq path) (str "at " (printed path) ", "))
+         sentence)))
+
+;; ---- tests
+
+(defn- plain
+  "The form as the user may have written it: without namespaces of Clojure, and with the values of the names."
+  [form names]
+  (walk/postwalk
+    (fn [x]
+      (cond
+        (contains? names x) (symbol (text (names x)))
+        (and (symbol? x) (= "clojure.core" (namespace x))) (symbol (name x))
+        :else x))
+    form))
+
+(defn refuted
+  "Why the test fails, which f does; nil if it holds."
+  [form names f]
+  (let [[holds thrown] (try [(f) nil] (catch Exception e [nil e]))
+        shown #(printed (plain form names))]
+    (cond
+      thrown (str (shown) " threw " (reports/words thrown))
+      (not holds) (str (shown) " is false"))))
+
+;; ---- the code
+
+(defn- symbols-in [form]
+  (distinct (filter symbol? (tree-seq coll? seq form))))
+
+(defn- values-of
+  "Code of the values of those symbols in the form that are bound."
+  [bound form]
+  (into {} (map (fn [x] [(list 'quote x) x])) (filter bound (symbols-in form))))
+
+(defn- introduced [[op a b c]]
+  (case op
+    :core (symbols-in b)
+    :let [a]
+    :test []
+    :or b
+    :array c))
+
+(defn- or-else
+  "Code that goes on with `inner` if the step matches, and else gives the sentence."
+  [pins step inner sentence]
+  `(let [found# ~(code/emit-step pins step `(or ~inner :matches))]
+     (case found#
+       nil ~sentence
+       :matches nil
+       found#)))
+
+(defn- step-code [{:keys [pins message]} bound [op a b c :as step] inner]
+  (case op
+    :core `(or (core '~b ~(values-of bound b) ~a ~(when-not (= a message) `(text ~a)))
+               ~(code/emit-step pins step inner))
+    :let (code/emit-step pins step inner)
+    :test `(or (refuted '~a ~(values-of bound a) (fn [] ~a)) ~inner)
+    :or (or-else pins step inner (str "none of its " (count c) " alternatives matches"))
+    :array (or-else pins step inner "its bits have another layout")))
+
+(defn- steps-code [site bound [step & more]]
+  (when step
+    (step-code site bound step (steps-code site (into bound (introduced step)) more))))
+
+(defn sentence-code
+  "Code of a function of a message: why it does not match the analyzed clause, or nil if it does."
+  [message {:keys [steps pins]}]
+  `(fn [~message]
+     ~(steps-code {:pins (set pins), :message message} (conj (set pins) message) steps)))
+
+(defn sentence
+  "Why the message does not match, as the function of `sentence-code` tells; nil if it does."
+  [why message]
+  (try
+    (why message)
+    (catch Exception e (str "it threw " (reports/words e)))))
