@@ -4,6 +4,7 @@
   trace-vars, trace-ns      print the tree of calls of functions
   untrace-vars, untrace-ns  end that
   trace                     prints a value, and returns it
+  trace-forms               prints which form threw an exception
   condv                     prints which clause of a cond, case, receive .. is taken
   printfv, with-verbose     print a message where the program asks for that much
   step, xf                  tell of what passes a step of a transducer, as on a channel
@@ -21,6 +22,7 @@
    [magnetar.impl.trace.branches :as branches]
    [magnetar.impl.trace.calls :as calls]
    [magnetar.impl.trace.events :as events]
+   [magnetar.impl.trace.forms :as forms]
    [magnetar.impl.trace.steps :as steps]
    [magnetar.scope.context :as context])
   (:import
@@ -219,6 +221,49 @@
   {:added "0.3"}
   [var]
   (boolean (some-> (calls/find-var-in *ns* var) calls/traceable?)))
+
+;; ---- forms
+
+(defmacro trace-forms
+  "Does body, and prints for an exception which form threw it.
+
+    (trace/trace-forms
+      (let [share (/ total (count buyers))]
+        (* 2 share)))
+    ; [main] !! java.lang.ArithmeticException: Divide by zero; in (/ total (count buyers)) at shop.clj:2; in ..
+
+  The forms around that one follow. The same exception is thrown on. It carries the forms, as
+  `:magnetar.trace/forms` in the data of a suppressed exception, and `magnetar.report/pst` shows them. That is
+  also so where a function in body fails later, or in another fiber. Then nothing is printed.
+
+  Forms are those of the source, not what macros make of them. Macros see the locals of the place, and `recur`
+  goes to a loop or function in body. Not looked into are the methods of `reify` and `deftype`. A `recur` to
+  a loop around this form does not compile, since a `try` is between.
+
+  Returns the value of the last form.
+
+  Blocks as body does.
+
+  Throws what body throws.
+
+  Cancellation: as for body. It is not printed.
+
+  Options: in a map before the forms:
+
+    :to  a function that gets an event instead of the printed line, as a map: :event (:throw), :error, :forms
+         (texts, the innermost first), :by and :depth. Default: a line on what *out* is.
+
+  Example:
+
+    (def told (atom nil))
+    (try (trace/trace-forms {:to #(reset! told (first (:forms %)))} (inc (/ 1 0)))
+         (catch ArithmeticException e (ex-message e))) ;=> \"Divide by zero\"
+    (subs @told 0 7) ;=> \"(/ 1 0)\"
+
+  See also `condv`, `magnetar.report/pst`."
+  {:added "0.3" :arglists '([& body] [{:keys [to]} & body])}
+  [& _]
+  (forms/whole &form))
 
 ;; ---- branches
 

@@ -51,7 +51,7 @@
 
 (defn- form-lines [^Throwable e]
   (for [form (take most-forms (mapcat forms-of (.getSuppressed e)))]
-    (str "  in the form: " (cut (shown/shown form)))))
+    (str "  in the form: " (cut form))))
 
 (defn- error-lines [heading e most]
   (concat [(str heading (.getName (class e)) ": " (message e))]

@@ -92,13 +92,13 @@
        (str/join (for [[number clause sentence] others]
                    (str "; not clause " number ", " clause ", since " sentence)))))
 
-(defn- event-text [{:keys [event value error label] :as data}]
+(defn- event-text [{:keys [event value error label forms] :as data}]
   (cond
     (some? label) (step-text data)
     (#{:branch :skip} event) (branch-text data)
     (= :call event) (call-text data)
     (= :return event) (str "=> " (shown/shown value))
-    :else (str "!! " (error-text error))))
+    :else (str/join "; in " (cons (str "!! " (error-text error)) forms))))
 
 (defn text
   "The event as one line."

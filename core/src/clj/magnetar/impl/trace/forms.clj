@@ -1,0 +1,250 @@
+(ns magnetar.impl.trace.forms
+  "Code that notes which of its forms it is about to do, so that an error can tell the path of forms to the one that threw it.
+
+  Each form of the source has a number. The code writes it into a cell before it does the form, and writes the number of the outer form
+  again after each part that is not the last one. So a part in tail position stays there, and a number stays primitive. One `try` goes
+  around the whole, and one around the body of each function, with a loop in it that `recur` goes to.
+
+  A macro `traced` rewrites one level and leaves the parts to itself. So the compiler expands each macro of the source where it stands,
+  with the locals that it sees there."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.match.refusals :as refusals :refer [printed]]
+   [magnetar.impl.outcomes :as outcomes]
+   [magnetar.impl.runtime]
+   [magnetar.impl.trace.events :as events])
+  (:import
+   (clojure.lang IObj)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the forms of the source
+
+(defn- marked-children [mark form]
+  (cond
+    (seq? form) (apply list (map mark form))
+    (or (record? form) (not (coll? form))) form
+    (map? form) (into (empty form) (map (fn [[k v]] [(mark k) (mark v)])) form)
+    :else (into (empty form) (map mark) form)))
+
+(defn- kept-meta [form made]
+  (if (and (instance? IObj made) (not (identical? form made)))
+    (with-meta made (meta form))
+    made))
+
+(defn- marked
+  "The form with a number in the metadata of each list of the source, and [text outer-number] of each of these in the volatile."
+  [noted text outer form]
+  (cond
+    (and (seq? form) (= 'quote (first form))) form
+    (and (seq? form) (seq form))
+    (let [n (count @noted)]
+      (vswap! noted conj [(text form) outer])
+      (vary-meta (kept-meta form (marked-children #(marked noted text n %) form)) assoc ::form n))
+    :else (kept-meta form (marked-children #(marked noted text outer %) form))))
+
+(defn- place-text [file form]
+  (str (printed form) (when-some [line (:line (meta form))] (str " at " file ":" line))))
+
+;; ---- code
+
+(declare part last-part)
+
+(defn- enters [{:keys [cell]} number]
+  `(aset ~cell 0 ~number))
+
+(defn- holds-code? [form]
+  (and (coll? form) (or (seq? form) (some holds-code? form))))
+
+(defn- part
+  "Code of a form after which the form with the number `outer` goes on."
+  [site outer form]
+  (cond
+    (not (holds-code? form)) form
+    (seq? form) (let [value (gensym "value")]
+                  `(let* [~value ~(last-part site outer form)] ~(enters site outer) ~value))
+    :else (kept-meta form (if (map? form)
+                            (into (empty form) (map (fn [[k v]] [(part site outer k) (part site outer v)])) form)
+                            (into (empty form) (map #(part site outer %)) form)))))
+
+(defn- last-part
+  "Code of a form which the outer form ends with."
+  [site outer form]
+  (if (seq? form)
+    `(traced ~site ~outer ~form)
+    (part site outer form)))
+
+(defn- parts [site outer forms]
+  (map #(part site outer %) forms))
+
+(defn- body [site outer forms]
+  (concat (parts site outer (butlast forms))
+          (when (seq forms) [(last-part site outer (last forms))])))
+
+(defn- bindings [site outer pairs]
+  (into [] (mapcat (fn [[local form]] [local (part site outer form)])) (partition 2 pairs)))
+
+(defn- without-number [form]
+  (vary-meta form dissoc ::form))
+
+;; ---- functions
+
+(defn- method-code
+  "A method of a function. Its body has a cell of its own, since it may run later, on another thread."
+  [{:keys [cell forms] :as site} outer [params & forms-of-body]]
+  (let [locals (remove '#{&} params)]
+    (list params
+          `(let* [~cell (new-cell ~outer)]
+             (try
+               (loop* [~@(mapcat #(repeat 2 (with-meta % nil)) locals)]
+                 ~@(body site outer forms-of-body))
+               (catch Throwable error#
+                 (throw (attached ~forms ~cell error#))))))))
+
+(defn- function-code [site outer [head & more :as form]]
+  (let [[named methods] (split-with symbol? more)
+        methods (if (vector? (first methods)) [methods] methods)]
+    (with-meta `(~head ~@named ~@(map #(method-code site outer %) methods))
+      (meta (without-number form)))))
+
+;; ---- special forms
+
+(defn- case-code [site outer [head value shift mask default tests & more]]
+  `(~head ~value ~shift ~mask ~(last-part site outer default)
+          ~(reduce-kv (fn [m k [test branch]] (assoc m k [test (last-part site outer branch)])) tests tests)
+          ~@more))
+
+(defn- finally-code
+  "A `finally` that leaves the cell as it is, if its own forms do not throw."
+  [{:keys [cell] :as site} outer [head & forms]]
+  `(~head
+     (let* [before# (aget ~cell 0)]
+       ~@(parts site outer forms)
+       (aset ~cell 0 before#))))
+
+(defn- try-code [site outer [head & forms]]
+  (let [clause? #(and (seq? %) ('#{catch finally} (first %)))
+        [forms clauses] (split-with (complement clause?) forms)]
+    `(~head
+       ~@(body site outer forms)
+       ~@(for [[kind class local & more :as clause] clauses]
+           (if (= 'catch kind)
+             `(~kind ~class ~local ~(enters site outer) ~@(body site outer more))
+             (finally-code site outer clause))))))
+
+(defn- dot-code [site outer [head target member & arguments]]
+  (let [target (part site outer target)]
+    (if (seq? member)
+      `(~head ~target (~(first member) ~@(parts site outer (rest member))))
+      `(~head ~target ~member ~@(parts site outer arguments)))))
+
+(defn- special-code
+  "Code of a special form, or nil if it is none that has parts."
+  [site outer [head x y :as form]]
+  (case head
+    (quote var import* clojure.core/import* reify* deftype* monitor-enter monitor-exit) form
+    def (if (next form) (concat (butlast form) [(part site outer (last form))]) form)
+    if `(~head ~(part site outer x) ~@(map #(last-part site outer %) (drop 2 form)))
+    do `(~head ~@(body site outer (rest form)))
+    (let* loop*) `(~head ~(bindings site outer x) ~@(body site outer (drop 2 form)))
+    letfn* `(~head ~(into [] (mapcat (fn [[local f]] [local (last-part site outer f)])) (partition 2 x)) ~@(body site outer (drop 2 form)))
+    fn* (function-code site outer form)
+    case* (case-code site outer form)
+    try (try-code site outer form)
+    set! `(~head ~x ~(part site outer y))
+    . (dot-code site outer form)
+    (throw recur) `(~head ~@(parts site outer (rest form)))
+    new `(~head ~x ~@(parts site outer (drop 2 form)))
+    nil))
+
+(defn- call-code [site outer form]
+  (with-meta (apply list (parts site outer form)) (meta (without-number form))))
+
+(defn- rewritten
+  "The code of a form, with its parts left to `traced`."
+  [site outer form]
+  (let [form (with-meta (apply list form) (meta form))]
+    (if-some [code (when (special-symbol? (first form)) (special-code site outer form))]
+      (with-meta code (meta (without-number form)))
+      (call-code site outer form))))
+
+(defn expand
+  "The code of one level of the form, in which the compiler stands."
+  [site outer form]
+  (let [number (::form (meta form))
+        inner (or number outer)
+        expanded (macroexpand-1 form)
+        code (if (identical? expanded form)
+               (rewritten site inner form)
+               (last-part site inner expanded))]
+    (if (and number (not= number outer) (not= 'fn* (first form)))
+      `(do ~(enters site number) ~code)
+      code)))
+
+(defmacro traced
+  "The form, which notes what it does. It expands to one level of it."
+  [site outer form]
+  (expand site outer form))
+
+;; ---- at run time
+
+(defn new-cell
+  "A cell for the number of the form that is done, at first this one."
+  ^longs [number]
+  (doto (long-array 1) (aset 0 (long number))))
+
+(defn- path
+  "The texts of the form with this number and of the forms around it."
+  [forms number]
+  (loop [n number, path []]
+    (if-some [[text outer] (get forms n)]
+      (recur outer (conj path text))
+      path)))
+
+(defn- known
+  "The texts that the error has already."
+  [^Throwable error]
+  (into [] (mapcat #(:magnetar.trace/forms (ex-data %))) (.getSuppressed error)))
+
+(defn- note [texts]
+  (doto (ex-info "These forms failed, the innermost first." {:magnetar.trace/forms texts})
+    (Throwable/.setStackTrace (make-array StackTraceElement 0))))
+
+(defn attached
+  "The error, which from now on carries the path of forms to the one in the cell."
+  [forms ^longs cell ^Throwable error]
+  (when-not (or (outcomes/cancellation? error) (instance? VirtualMachineError error))
+    (when-some [texts (seq (remove (set (known error)) (path forms (aget cell 0))))]
+      (.addSuppressed error (note (vec texts)))))
+  error)
+
+(defn told
+  "The error, with the path of forms. Tells the sink of it."
+  [sink forms cell error]
+  (attached forms cell error)
+  (when-some [texts (seq (known error))]
+    (events/tell sink {:event :throw, :error error, :forms (vec texts), :by (events/by), :depth (events/indentation)}))
+  error)
+
+;; ---- all together
+
+(defn- options-and-body
+  "[options forms] of the arguments: a map is a body if it stands alone."
+  [[x & more :as arguments]]
+  (if (and (map? x) more) [x more] [{} arguments]))
+
+(defn whole
+  "The code of a `trace-forms`."
+  [[_ & arguments :as form]]
+  (let [[options forms-of-body] (options-and-body arguments)
+        file (:file (refusals/site nil form))
+        noted (volatile! [])
+        forms-of-body (mapv #(marked noted (partial place-text file) nil %) forms-of-body)
+        site {:cell (with-meta (gensym "cell") {:tag 'longs}), :forms (gensym "forms")}]
+    `(let [sink# (events/sink "trace-forms" ~options *out*)
+           ~(:forms site) ~(deref noted)
+           ~(:cell site) (new-cell -1)]
+       (try
+         ~@(body site -1 forms-of-body)
+         (catch Throwable error#
+           (throw (told sink# ~(:forms site) ~(:cell site) error#)))))))
