@@ -230,7 +230,7 @@
     (trace/trace-forms
       (let [share (/ total (count buyers))]
         (* 2 share)))
-    ; [main] !! java.lang.ArithmeticException: Divide by zero; in (/ total (count buyers)) at shop.clj:2; in ..
+    ; [main] !! java.lang.ArithmeticException: Divide by zero; in (/ total (count buyers)) at shop.clj:2 ..
 
   The forms around that one follow. The same exception is thrown on. It carries the forms, as
   `:magnetar.trace/forms` in the data of a suppressed exception, and `magnetar.report/pst` shows them. That is

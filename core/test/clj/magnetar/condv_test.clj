@@ -87,6 +87,9 @@
       (is (= :magnetar/bad-clause (:magnetar/reason (data-of form))))
       (is (re-find #"condv at .*: it wants the pairs of a cond.* this is " (:message (data-of form)))))))
 
+(deftest an-unknown-option-is-refused
+  (is (str/starts-with? (:message (refusal #(condv {:tu prn} (cond 1 2)))) "`condv` does not know :tu; its options are :to.")))
+
 ;; ---- receive
 
 (defmacro ^:private received

@@ -7,6 +7,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.async :as a]
    [magnetar.report :as report]
+   [magnetar.support :refer [refusal]]
    [magnetar.trace :as trace :refer [trace-forms]])
   (:import
    (java.io StringWriter)
@@ -172,8 +173,22 @@
   (let [f (trace-forms (fn [n] (/ 1 n)))]
     (is (= ["(/ 1 n)" "(fn [n] (/ 1 n))"] (try (f 0) (catch Exception e (forms-of e)))))
     (is (= 1 (f 1)))
-    (testing "and it is the same function for the program"
+    (testing "and it has no mark"
       (is (nil? (meta f))))))
+
+(trace-forms
+  (defn- share [n]
+    (let [part-of (fn [x] (/ x n))]
+      (mapv part-of [1]))))
+
+(deftest functions-keep-their-names
+  (let [error (try (share 0) (catch ArithmeticException e e))
+        names (map #(.getClassName ^StackTraceElement %) (.getStackTrace ^Throwable error))]
+    (is (some #(re-find #"\$share__\d+\$part_of__\d+$" %) names))
+    (is (some #(re-find #"\$share__\d+$" %) names))))
+
+(deftest an-unknown-option-is-refused
+  (is (str/starts-with? (:message (refusal #(trace-forms {:too prn} 1))) "`trace-forms` does not know :too; its options are :to.")))
 
 (deftest recursion-names-each-form-once
   (is (= ["(/ 1 0)" "(if (zero? n) (/ 1 0) (inc (f (dec n))))"] (take 2 (path ((fn f [n] (if (zero? n) (/ 1 0) (inc (f (dec n))))) 50)))))

@@ -23,7 +23,7 @@
 (defn- public-name
   "The name of the function of the library that the frame belongs to, as a program calls it: a macro calls `scope*` for with-scope, `fork-at` for fork."
   [^StackTraceElement frame]
-  (when-some [[_ namespace function] (re-find #"^(magnetar\.[^$]+)\$([^$]+)" (.getClassName frame))]
+  (when-some [[_ namespace function] (re-find #"^(magnetar\.(?!impl\.)[^$]+)\$([^$]+)" (.getClassName frame))]
     (let [namespace (symbol (main/demunge namespace))
           function (main/demunge function)
           short (str/replace function #"(-at|\*)$" "")

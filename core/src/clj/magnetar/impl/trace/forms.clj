@@ -56,11 +56,17 @@
 (defn- holds-code? [form]
   (and (coll? form) (or (seq? form) (some holds-code? form))))
 
+(defn- function?
+  "Does the form make a function? That cannot fail. Where it stands the compiler may name the function, so nothing comes between."
+  [form]
+  (and (seq? form) (contains? '#{fn* fn clojure.core/fn} (first form))))
+
 (defn- part
   "Code of a form after which the form with the number `outer` goes on."
   [site outer form]
   (cond
     (not (holds-code? form)) form
+    (function? form) (last-part site outer form)
     (seq? form) (let [value (gensym "value")]
                   `(let* [~value ~(last-part site outer form)] ~(enters site outer) ~value))
     :else (kept-meta form (if (map? form)
@@ -143,7 +149,7 @@
   [site outer [head x y :as form]]
   (case head
     (quote var import* clojure.core/import* reify* deftype* monitor-enter monitor-exit) form
-    def (if (next form) (concat (butlast form) [(part site outer (last form))]) form)
+    def (if (next form) (concat (butlast form) [(last-part site outer (last form))]) form)
     if `(~head ~(part site outer x) ~@(map #(last-part site outer %) (drop 2 form)))
     do `(~head ~@(body site outer (rest form)))
     (let* loop*) `(~head ~(bindings site outer x) ~@(body site outer (drop 2 form)))
@@ -177,7 +183,7 @@
         code (if (identical? expanded form)
                (rewritten site inner form)
                (last-part site inner expanded))]
-    (if (and number (not= number outer) (not= 'fn* (first form)))
+    (if (and number (not= number outer) (not (function? form)))
       `(do ~(enters site number) ~code)
       code)))
 
