@@ -4,7 +4,8 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib.report :as report])
+   [magnetar.proc-lib.report :as report]
+   [magnetar.scope.context :refer [defcontext with-context]])
   (:import
    (ch.qos.logback.classic Level Logger)
    (ch.qos.logback.classic.spi ILoggingEvent)
@@ -48,6 +49,15 @@
     (is (re-find #"^Server :slf4j-test/books crashed: the ledger is gone \(ExceptionInfo\) at slf4j-test/fn" (.getFormattedMessage event)))
     (is (= {"event" ":crash", "name" ":slf4j-test/books", "pid" (pr-str @pid), "state" "{:hits 1}", "last-message" "[:magnetar/cast :crash]"}
            (select-keys pairs ["event" "name" "pid" "state" "last-message"])))))
+
+(defcontext trace-id)
+
+(deftest each-context-value-of-a-crash-is-a-key-value-pair
+  (let [[^ILoggingEvent event] (logged #(with-context [trace-id "4bf92f"] (crash)))
+        pairs (into {} (map (fn [^KeyValuePair p] [(.key p) (.value p)])) (.getKeyValuePairs event))]
+    (is (= "4bf92f" (pairs "slf4j-test/trace-id")))
+    (is (not (contains? pairs "context")))
+    (is (re-find #"\n  context: slf4j-test/trace-id 4bf92f\n" (.getFormattedMessage event)))))
 
 (deftest levels-are-those-of-the-events
   (is (= [Level/WARN Level/INFO]

@@ -16,10 +16,11 @@
               exit are not failures. Default: the thread's or the default UncaughtExceptionHandler, if the
               program has set one, else standard error.
     :report   what befell a process of OTP: a map with :event and :level, such as :crash, or :child-terminated
-              of a supervisor. The hook is called in the process that reports. Default: the logger \"magnetar\",
-              of clojure.tools.logging where that is present; else of SLF4J where a back end of it is present;
-              else of the System.Logger. There an event is text to read. tools.logging is given a map whose
-              `str` is that text. A back end of SLF4J 2 that takes key-value pairs gets those too.
+              of a supervisor. A crash has the context values of the process in :context. The hook is called
+              in the process that reports. Default: the logger \"magnetar\", of clojure.tools.logging where
+              that is present; else of SLF4J where a back end of it is present; else of the System.Logger.
+              There an event is text to read. tools.logging is given a map whose `str` is that text. A back
+              end of SLF4J 2 that takes key-value pairs gets those too, each context value as one.
     :end      an application has ended that must not: {:application :type :reason}. The hook is called in a
               process of its own. Default: all other applications are stopped.
 

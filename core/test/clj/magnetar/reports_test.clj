@@ -10,10 +10,13 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
+   [magnetar.inspect :as inspect]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.text :as text]
+   [magnetar.scope.context :as context :refer [defcontext]]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [with-err with-hook]])
+   [magnetar.support :refer [with-err with-hook]]
+   [magnetar.trace :as trace])
   (:import
    (magnetar.kernel.channel Channel)
    (magnetar.kernel.report Failures)))
@@ -186,6 +189,32 @@
               "  started by: #magnetar/pid \"PID main\"\n"
               "  state: {:open true}")
          (masked (crash-text {:open true} #(ex-info "the books are wrong" {:year 2026} (Exception. "no money")))))))
+
+(defcontext request-id)
+(defcontext card)
+
+(defn- crash-event
+  "The report of a server that crashes by a cast of this context."
+  [pairs]
+  (let [[_ pid] (gs/start {:init (fn [s] [:ok s]), :handle-call (fn [_ _ s] [:reply s s]), :handle-cast (fn [_ _] (throw (ex-info "no" {})))} 0)
+        [_ [event]] (with-reports #(actor/with-process {}
+                                     (let [ref (actor/monitor pid)]
+                                       (context/context* pairs (fn [] (gs/cast pid :x)))
+                                       (actor/receive [:DOWN ref :process _ _] nil))))]
+    event))
+
+(deftest a-crash-report-has-the-context-values-that-the-server-had
+  (let [event (crash-event {request-id "r-17", card "4242"})]
+    (is (= {`request-id "r-17", `card "4242"} (:context event)))
+    (is (str/includes? (text/event (dissoc event :level)) "\n  context: magnetar.reports-test/request-id r-17, magnetar.reports-test/card 4242\n")))
+  (testing "as the program's redaction leaves them"
+    (inspect/redact-with (fn [x] (if (contains? x `card) (assoc x `card "..") x)))
+    (try
+      (is (= {`request-id "r-17", `card ".."} (:context (crash-event {request-id "r-17", card "4242"}))))
+      (finally (inspect/redact-with nil))))
+  (testing "and nothing is said of a context if there is none, or only one of the library"
+    (is (not (contains? (crash-event {}) :context)))
+    (is (not (contains? (trace/with-verbose 1 (crash-event {})) :context)))))
 
 (defn- chain
   "An error with these errors as its causes, the last of them the root."

@@ -29,7 +29,8 @@
     [magnetar.gen-statem :as statem]
     [magnetar.gen-event :as ge]
     [magnetar.supervisor :as sup]
-    [magnetar.inspect :as inspect]])
+    [magnetar.inspect :as inspect]
+    [magnetar.trace :as trace]])
 
 (def ^:private port-file ".socket-repl-port")
 (def ^:private nrepl-port-file ".nrepl-port")

@@ -67,14 +67,21 @@
 (defn- call [^Method method on & arguments]
   (.invoke method on (object-array arguments)))
 
+(defn- pairs
+  "The event as pairs of names and texts. Each context value has a pair of its own."
+  [{:keys [context] :as data}]
+  (let [[data values] (if (map? context) [(dissoc data :context) context] [data nil])]
+    (concat (for [[k v] data] [(name k) (text/value v)])
+            (for [[sym v] values] [(str sym) (text/value v)]))))
+
 (defn- with-pairs
   "Logs to a logger of SLF4J 2 that takes key-value pairs."
   [^Class logger to word data]
   (let [builder-type (class-of "org.slf4j.spi.LoggingEventBuilder")
         add (method builder-type "addKeyValue" String Object)
-        builder (reduce-kv (fn [builder k v] (call add builder (name k) (text/value v)))
-                           (call (method logger ({:error "atError", :info "atInfo"} word "atWarn")) to)
-                           data)]
+        builder (reduce (fn [builder [k v]] (call add builder k v))
+                        (call (method logger ({:error "atError", :info "atInfo"} word "atWarn")) to)
+                        (pairs data))]
     (call (method builder-type "log" String) builder (text/event data))))
 
 (defn- slf4j []

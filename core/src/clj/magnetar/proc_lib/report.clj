@@ -103,11 +103,22 @@
       {:order (pop order) :words (dissoc words (peek order))}
       {:order order :words words})))
 
+(defn- of-library? [[sym _]]
+  (= "magnetar.trace" (namespace sym)))
+
+(defn- context
+  "The context values of this fiber as the program's redaction leaves them, a map or a text; nil if there are none."
+  []
+  (when-some [values (not-empty (into {} (remove of-library?) (.context (Fiber/current))))]
+    ((loading/value 'magnetar.impl.inspect.shown/redacted) values)))
+
 (defn crash
-  "Reports the crash of a process, and keeps what it last did for its supervisor."
+  "Reports the crash of a process, with the context values it had, and keeps what it last did for its supervisor."
   [{:keys [pid] :as event}]
-  (swap! (last-words) keep-words pid (select-keys event [:last-message :state]))
-  (tell (assoc event :event :crash :level :error)))
+  (let [values (context)]
+    (swap! (last-words) keep-words pid (select-keys event [:last-message :state]))
+    (tell (cond-> (assoc event :event :crash :level :error)
+            values (assoc :context values)))))
 
 (defn take-words
   "The last message and the state of a process that crashed lately, once: they are forgotten then. Nil if it did not crash."

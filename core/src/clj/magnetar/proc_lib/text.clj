@@ -54,11 +54,17 @@
 (defn- of-magnetar? [ancestor]
   (and (instance? Pid ancestor) (re-find #"^(magnetar\.application|spawn magnetar/|spawn-link magnetar\.)" (str (.label ^Pid ancestor)))))
 
-(defn- crash [{:keys [pid name callback-module last-message ancestors log state data queue postponed] :as event}]
+(defn- context-text [context]
+  (if (map? context)
+    (str/join ", " (for [[sym x] context] (str sym " " (value x))))
+    context))
+
+(defn- crash [{:keys [pid name callback-module last-message context ancestors log state data queue postponed] :as event}]
   (lines (what-happened event)
          (frame-lines event)
          (reasons/more-lines (:reason event))
          (line "last message" (message-text last-message))
+         (line "context" (context-text context))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
          (line "callback module" callback-module)
          (line "started by" (not-empty (str/join ", " (map value (remove of-magnetar? ancestors)))))
