@@ -234,11 +234,13 @@
 
   The forms around that one follow. The same exception is thrown on. It carries the forms, as
   `:magnetar.trace/forms` in the data of a suppressed exception, and `magnetar.report/pst` shows them. That is
-  also so where a function in body fails later, or in another fiber. Then nothing is printed.
+  also so where a function in body fails later, or in another fiber, or where body catches the exception. Then
+  nothing is printed. An error of the JVM itself, as of a full stack, carries no forms.
 
   Forms are those of the source, not what macros make of them. Macros see the locals of the place, and `recur`
   goes to a loop or function in body. Not looked into are the methods of `reify` and `deftype`. A `recur` to
-  a loop around this form does not compile, since a `try` is between.
+  a loop around this form does not compile, since a `try` is between. A very large function may become too
+  large for the JVM.
 
   Returns the value of the last form.
 
@@ -246,7 +248,7 @@
 
   Throws what body throws.
 
-  Cancellation: as for body. It is not printed.
+  Cancellation: as for body. It is not printed, nor is a transaction that `dosync` tries again.
 
   Options: in a map before the forms:
 

@@ -3,8 +3,10 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [clojure.walk :as walk]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.channel :as channel]
+   [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [refusal with-failures]]
    [magnetar.trace :as trace :refer [condv]])
@@ -134,6 +136,10 @@
            [{:k 1} {:k 2} "at [:k], 2 is not 1"]
            [{:k '_} {} "{} has no :k"]
            [{:k '_} 5 "(map? 5) is false"]
+           [{"k" '_} {} "{} has no \"k\""]
+           [{1 nil} {:k 1} "{:k 1} has no 1"]
+           ['(n :guard #(< % 3)) 5 "5) is false"]
+           ['(n :guard (fn [n] (< n 3))) 5 "((fn [n] (< n 3)) 5) is false"]
            [{:k [1 2]} {:k [1 3]} "at [:k 1], 3 is not 2"]
            ['(n :guard neg?) 5 "(neg? 5) is false"]
            ['[:a (n :guard neg?)] [:a 5] "(neg? 5) is false"]
@@ -149,3 +155,23 @@
     (testing (pr-str pattern)
       (with-failures [_] ; a guard throws
         (is (str/includes? (str (why pattern message)) expected))))))
+
+(deftest a-guard-that-changes-its-mind-is-named
+  (let [asked (atom 0)]
+    (is (= ["receive, of 5: left in the mailbox; not clause 1, (n :guard (fn [_] (even? (swap! asked inc)))), since it matches when it is tried again"
+            "receive: (after 0 ..)"]
+           (received [5] (n :guard (fn [_] (even? (swap! asked inc)))) n (after 0 nil))))))
+
+(deftest what-the-program-hides-is-not-shown
+  (inspect/redact-with (fn [x] (walk/postwalk #(if (and (string? %) (re-find #"\d{4}" %)) ".." %) x)))
+  (try
+    (with-failures [_] ; the guard throws
+      (let [card "4111"
+            printed (str (received [{card 2} "5222x" [:pay "6333"]]
+                                   {card 1} :one
+                                   (n :guard (fn [text] (pos? (Long/parseLong text)))) n
+                                   [:pay (n :guard (fn [text] (= text "no")))] n
+                                   (after 0 nil)))]
+        (is (str/includes? printed "at [..]"))
+        (is (not (re-find #"4111|5222|6333" printed)))))
+    (finally (inspect/redact-with nil))))

@@ -7,7 +7,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.async :as a]
    [magnetar.report :as report]
-   [magnetar.support :refer [refusal]]
+   [magnetar.support :refer [collected? refusal]]
    [magnetar.trace :as trace :refer [trace-forms]])
   (:import
    (java.io StringWriter)
@@ -15,11 +15,13 @@
 
 (set! *warn-on-reflection* true)
 
+(defn- without-place [text]
+  (str/replace text #" at [^ ]*:\d+$" ""))
+
 (defn- forms-of
   "The paths that the error carries, without places."
   [^Throwable error]
-  (for [text (mapcat #(:magnetar.trace/forms (ex-data %)) (.getSuppressed error))]
-    (str/replace text #" at [^ ]*:\d+$" "")))
+  (map without-place (mapcat #(:magnetar.trace/forms (ex-data %)) (.getSuppressed error))))
 
 (defmacro ^:private path
   "The path of forms to the one in body that throws."
@@ -203,6 +205,88 @@
         (actor/exit stopped :enough)
         (is (= :enough (receive [:DOWN ref _ _ reason] reason)))))
     (is (= 0 @told))))
+
+;; ---- errors that are not thrown once
+
+(defmacro ^:private told
+  "The events that trace-forms tells while body runs."
+  [& body]
+  `(let [events# (atom [])]
+     (try
+       (trace-forms {:to (fn [event#] (swap! events# conj (update event# :forms (partial mapv without-place))))} ~@body)
+       (catch Throwable _#))
+     @events#))
+
+(deftest an-attempt-of-a-transaction-is-no-failure
+  (let [r (ref 0)
+        retries (atom 0)
+        lost (atom 0)
+        add (fn [] (dosync
+                     (swap! retries inc)
+                     (trace-forms {:to (fn [_] (swap! lost inc))}
+                       (let [v @r] (Thread/yield) (ref-set r (inc v))))))]
+    (run! deref (mapv (fn [_] (future (dotimes [_ 200] (add)))) (range 4)))
+    (is (= 800 @r))
+    (is (= 0 @lost) (str @retries " attempts"))))
+
+(deftest an-error-that-keeps-no-path-is-told-with-it
+  (let [error (proxy [RuntimeException] ["no" nil false false])]
+    (is (= [["(throw error)" "(inc (throw error))"]] (map :forms (told (inc (throw error)))))))
+  (is (= [:throw] (map :event (told ((fn f [n] (inc (f (inc n)))) 0)))) "also a full stack"))
+
+(deftest an-error-that-is-caught-and-thrown-on-keeps-the-form-that-threw-it
+  (is (= ["(/ 1 0)" "(inc (/ 1 0))" "(try (inc (/ 1 0)) (catch ArithmeticException e (throw e)))" "(throw e)"]
+         (path (try (inc (/ 1 0)) (catch ArithmeticException e (throw e))))))
+  (is (= "(/ 1 0)" (first (forms-of (ex-cause (try (trace-forms {:to identity} (try (/ 1 0) (catch Exception e (throw (ex-info "x" {} e)))))
+                                                   (catch Exception e e))))))))
+
+(deftest an-error-that-was-kept-has-no-forms-of-an-earlier-time
+  (let [kept (delay (throw (ex-info "no" {})))]
+    (is (= ["@kept" "(+ 1 @kept)"] (:forms (first (told (+ 1 @kept))))))
+    (is (= ["@kept" "(* 2 @kept)"] (:forms (first (told (* 2 @kept))))))))
+
+;; ---- what the compiler sees
+
+(deftest lines-are-those-of-the-forms
+  (let [line (fn [^Throwable e] (some #(when (= "trace_forms_test.clj" (.getFileName ^StackTraceElement %)) (.getLineNumber ^StackTraceElement %))
+                                      (.getStackTrace e)))
+        plain (try
+                (assert (= 2
+                           3))
+                (catch AssertionError e e))
+        traced (try
+                 (trace-forms {:to identity}
+                   (inc 1)
+                   (assert (= 2
+                              3)))
+                 (catch AssertionError e e))]
+    (is (= 6 (- (long (line traced)) (long (line plain)))))))
+
+(defprotocol Steps
+  (go-on [this]))
+
+(deftype Steps3 [^:unsynchronized-mutable n]
+  Steps
+  (go-on [_]
+    (trace-forms
+      (dotimes [_ 3] (set! n (inc (long n))))
+      n)))
+
+(deftest a-loop-that-is-a-statement-stays-one
+  (is (= 3 (go-on (->Steps3 0)))))
+
+(deftest long-literals-are-cut
+  (let [text (apply str (repeat 30000 "x"))]
+    (binding [*ns* (the-ns 'magnetar.trace-forms-test)]
+      (is (= 90000 (count (eval `(trace-forms (str ~text (str ~text (str ~text)))))))))))
+
+(deftest a-function-that-is-called-once-lets-go-of-what-it-used
+  (let [gone (promise)
+        d (let [x (Object.)
+                reference (java.lang.ref.WeakReference. x)]
+            (trace-forms (delay (hash x) (deliver gone (collected? reference)))))]
+    @d
+    (is (= true @gone))))
 
 ;; ---- any forms
 

@@ -5,7 +5,7 @@
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.match.clauses :as clauses]
    [magnetar.impl.match.forms :as forms]
-   [magnetar.impl.match.refusals :as refusals :refer [printed]]
+   [magnetar.impl.match.refusals :as refusals]
    [magnetar.impl.runtime]
    [magnetar.impl.trace.events :as events]
    [magnetar.impl.trace.why :as why])
@@ -37,7 +37,8 @@
 (defn- reasons
   "For each clause before the one with this number: [number text sentence]."
   [message texts whys number]
-  (mapv (fn [i text why] [(inc (long i)) text (why/sentence why message)]) (range number) texts whys))
+  (mapv (fn [i text why] [(inc (long i)) text (or (why/sentence why message) "it matches when it is tried again")])
+        (range number) texts whys))
 
 (defn told
   "The matcher, which tells what it answers about each message."
@@ -60,7 +61,7 @@
   `(do (tell ~site ~event) ~form))
 
 (defn- clause [number test]
-  {:number number, :clause (printed test)})
+  {:number number, :clause (events/form-text test)})
 
 (def ^:private default
   {:clause "the default"})
@@ -119,7 +120,7 @@
 (defn- telling
   "The parsed (from ..) or (after ..) clause, with a body that tells of the clause."
   [site text parsed]
-  (update parsed :body #(cons `(tell ~site {:clause ~(printed text)}) %)))
+  (update parsed :body #(cons `(tell ~site {:clause ~(events/form-text text)}) %)))
 
 (defn- receive-code [env site [_ & forms :as form]]
   (let [{:keys [text analyzed message] :as parsed} (clauses/clauses env form forms)
@@ -127,7 +128,7 @@
         from #(telling site (list 'from (:channel %) (:local %) '..) %)
         after #(telling site (list 'after (:timeout %) '..) %)]
     (receive/code (-> parsed
-                      (update :matcher (fn [matcher] `(told ~site ~text ~whys ~matcher)))
+                      (update :matcher (fn [matcher] `(told ~site ~(mapv events/source-text text) ~whys ~matcher)))
                       (update :from #(mapv from %))
                       (update :after #(some-> % after))))))
 
@@ -163,7 +164,7 @@
 (defn- refuse [env condv form]
   (refusals/refuse (refusals/site env condv) {:form form}
     "it wants the pairs of a cond, or one form that is a cond, condp, case, if-let, if-some, cond->, cond->> or receive; this is "
-    (printed form) "."))
+    (events/form-text form) "."))
 
 (defn- choice-code
   "The code of the form. `site` is the symbol of its site."

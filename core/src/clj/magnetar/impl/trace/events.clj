@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.match.refusals :refer [printed]]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
@@ -51,9 +52,31 @@
         (.isVirtual thread) (str thread-name " #" (.threadId thread))
         :else thread-name))))
 
-(defn- error-text [error]
-  (let [text (reports/words error)]
-    (str/replace (if (< 300 (count text)) (str (subs text 0 300) "..") text) #"\s*\n\s*" " ")))
+(defn- cut [text most]
+  (if (< (long most) (count text)) (str (subs text 0 most) "..") text))
+
+(defn source-text
+  "The text of a form as short text, with the most usual marks of the reader."
+  [text]
+  (-> text
+      (str/replace #"\(clojure\.core/deref ([^()\s]+)\)" "@$1")
+      (str/replace #"\(quote ([^()\s]+)\)" "'$1")
+      (str/replace #"\(var ([^()\s]+)\)" "#'$1")
+      (str/replace #"\bp(\d+)__\d+#" "%$1")
+      (cut 200)))
+
+(defn form-text
+  "A form of the source as short text."
+  [form]
+  (source-text (printed form)))
+
+(defn- error-text
+  "What an error says, on one line. Its data are shown as the program's redaction allows."
+  [error]
+  (let [text (if (shown/redacts?)
+               (str (.getName (class error)) ": " (ex-message error) (some->> (ex-data error) shown/shown (str " ")))
+               (reports/words error))]
+    (str/replace (cut text 300) #"\s*\n\s*" " ")))
 
 (def ^:private most-arguments 20)
 

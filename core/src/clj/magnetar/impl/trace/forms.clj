@@ -9,7 +9,7 @@
   with the locals that it sees there."
   {:no-doc true}
   (:require
-   [magnetar.impl.match.refusals :as refusals :refer [printed]]
+   [magnetar.impl.match.refusals :as refusals]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
    [magnetar.impl.trace.events :as events])
@@ -32,19 +32,24 @@
     (with-meta made (meta form))
     made))
 
+(defn- clause?
+  "Is the list a part of a form, and none itself: the arity of a function, or a clause of a `try`?"
+  [[x]]
+  (or (vector? x) (contains? '#{catch finally} x)))
+
 (defn- marked
-  "The form with a number in the metadata of each list of the source, and [text outer-number] of each of these in the volatile."
+  "The form with a number in the metadata of each list that is a form, and [text outer-number] of each of these in the volatile."
   [noted text outer form]
   (cond
     (and (seq? form) (= 'quote (first form))) form
-    (and (seq? form) (seq form))
+    (and (seq? form) (seq form) (not (clause? form)))
     (let [n (count @noted)]
       (vswap! noted conj [(text form) outer])
       (vary-meta (kept-meta form (marked-children #(marked noted text n %) form)) assoc ::form n))
     :else (kept-meta form (marked-children #(marked noted text outer %) form))))
 
 (defn- place-text [file form]
-  (str (printed form) (when-some [line (:line (meta form))] (str " at " file ":" line))))
+  (str (events/form-text form) (when-some [line (:line (meta form))] (str " at " file ":" line))))
 
 ;; ---- code
 
@@ -74,17 +79,24 @@
                             (into (empty form) (map #(part site outer %)) form)))))
 
 (defn- last-part
-  "Code of a form which the outer form ends with."
+  "Code of a form which the outer form ends with. It has the line of the form, for the frames and errors of the compiler."
   [site outer form]
   (if (seq? form)
-    `(traced ~site ~outer ~form)
+    (with-meta `(traced ~site ~outer ~form) (select-keys (meta form) [:line :column]))
     (part site outer form)))
+
+(defn- statement
+  "The forms of a part whose value is dropped. It stays a statement: elsewhere Clojure makes a function of a loop."
+  [site outer form]
+  (if (and (seq? form) (not (function? form)))
+    [(last-part site outer form) (enters site outer)]
+    [(part site outer form)]))
 
 (defn- parts [site outer forms]
   (map #(part site outer %) forms))
 
 (defn- body [site outer forms]
-  (concat (parts site outer (butlast forms))
+  (concat (mapcat #(statement site outer %) (butlast forms))
           (when (seq forms) [(last-part site outer (last forms))])))
 
 (defn- bindings [site outer pairs]
@@ -95,22 +107,33 @@
 
 ;; ---- functions
 
+(defn- recurs?
+  "May a `recur` in the forms go to their function?"
+  [forms]
+  (some #{'recur} (tree-seq coll? seq forms)))
+
+(defn- looped
+  "The forms of a method as the body of a loop, if a `recur` would else cross the `try`. A loop keeps what a function that is called once lets go."
+  [locals forms-of-body code]
+  (if (recurs? forms-of-body)
+    [`(loop* [~@(mapcat #(repeat 2 (with-meta % nil)) locals)] ~@code)]
+    code))
+
 (defn- method-code
   "A method of a function. Its body has a cell of its own, since it may run later, on another thread."
-  [{:keys [cell forms] :as site} outer [params & forms-of-body]]
-  (let [locals (remove '#{&} params)]
+  [{:keys [cell forms] :as site} outer once? [params & forms-of-body]]
+  (let [code (body site outer forms-of-body)]
     (list params
           `(let* [~cell (new-cell ~outer)]
              (try
-               (loop* [~@(mapcat #(repeat 2 (with-meta % nil)) locals)]
-                 ~@(body site outer forms-of-body))
+               ~@(if once? code (looped (remove '#{&} params) forms-of-body code))
                (catch Throwable error#
                  (throw (attached ~forms ~cell error#))))))))
 
 (defn- function-code [site outer [head & more :as form]]
   (let [[named methods] (split-with symbol? more)
         methods (if (vector? (first methods)) [methods] methods)]
-    (with-meta `(~head ~@named ~@(map #(method-code site outer %) methods))
+    (with-meta `(~head ~@named ~@(map #(method-code site outer (:once (meta head)) %) methods))
       (meta (without-number form)))))
 
 ;; ---- special forms
@@ -128,15 +151,21 @@
        ~@(parts site outer forms)
        (aset ~cell 0 before#))))
 
+(defn- catch-code
+  "A `catch`, where the error first gets the path to the form that threw it: it may be thrown on."
+  [{:keys [cell forms] :as site} outer [head class local & forms-of-body]]
+  `(~head ~class ~local
+     (attached ~forms ~cell ~local)
+     ~(enters site outer)
+     ~@(body site outer forms-of-body)))
+
 (defn- try-code [site outer [head & forms]]
-  (let [clause? #(and (seq? %) ('#{catch finally} (first %)))
-        [forms clauses] (split-with (complement clause?) forms)]
+  (let [[forms clauses] (split-with #(not (and (seq? %) (contains? '#{catch finally} (first %)))) forms)]
     `(~head
        ~@(body site outer forms)
-       ~@(for [[kind class local & more :as clause] clauses]
-           (if (= 'catch kind)
-             `(~kind ~class ~local ~(enters site outer) ~@(body site outer more))
-             (finally-code site outer clause))))))
+       ~@(map (fn [[kind :as clause]]
+                (if (= 'catch kind) (catch-code site outer clause) (finally-code site outer clause)))
+              clauses))))
 
 (defn- dot-code [site outer [head target member & arguments]]
   (let [target (part site outer target)]
@@ -195,41 +224,62 @@
 ;; ---- at run time
 
 (defn new-cell
-  "A cell for the number of the form that is done, at first this one."
+  "What a body has of its own: the number of the form that is done, the number of the body's outermost form, and when the body began."
   ^longs [number]
-  (doto (long-array 1) (aset 0 (long number))))
+  (long-array [number number (System/nanoTime)]))
 
 (defn- path
-  "The texts of the form with this number and of the forms around it."
-  [forms number]
-  (loop [n number, path []]
-    (if-some [[text outer] (get forms n)]
-      (recur outer (conj path text))
-      path)))
+  "The texts of the form in the cell and of those around it in the same body."
+  [forms ^longs cell]
+  (let [outermost (aget cell 1)]
+    (loop [n (aget cell 0), path []]
+      (let [[text outer] (get forms n)]
+        (cond
+          (nil? text) path
+          (= n outermost) (conj path text)
+          :else (recur (long (or outer -1)) (conj path text)))))))
 
 (defn- known
-  "The texts that the error has already."
-  [^Throwable error]
-  (into [] (mapcat #(:magnetar.trace/forms (ex-data %))) (.getSuppressed error)))
+  "The texts that the error has got since the body of the cell began: it may be thrown a second time."
+  [^longs cell ^Throwable error]
+  (into []
+        (mapcat (fn [suppressed]
+                  (let [{:magnetar.trace/keys [forms noted-at]} (ex-data suppressed)]
+                    (when (and noted-at (<= 0 (- (long noted-at) (aget cell 2))))
+                      forms))))
+        (.getSuppressed error)))
+
+(defn- unknown
+  "The texts of the path that the error does not have yet."
+  [forms cell error]
+  (remove (set (known cell error)) (path forms cell)))
+
+(def ^:private retry (Class/forName "clojure.lang.LockingTransaction$RetryEx"))
+
+(defn- failure?
+  "False for what only ends a wait, a fiber or an attempt of a transaction."
+  [error]
+  (not (or (instance? retry error) (outcomes/cancellation? error))))
 
 (defn- note [texts]
-  (doto (ex-info "These forms failed, the innermost first." {:magnetar.trace/forms texts})
+  (doto (ex-info "These forms failed, the innermost first." {:magnetar.trace/forms texts, :magnetar.trace/noted-at (System/nanoTime)})
     (Throwable/.setStackTrace (make-array StackTraceElement 0))))
 
 (defn attached
-  "The error, which from now on carries the path of forms to the one in the cell."
-  [forms ^longs cell ^Throwable error]
-  (when-not (or (outcomes/cancellation? error) (instance? VirtualMachineError error))
-    (when-some [texts (seq (remove (set (known error)) (path forms (aget cell 0))))]
+  "The error, which from now on carries the path of forms to the one in the cell. An error of the JVM itself, as of a full stack, stays as it is."
+  [forms cell ^Throwable error]
+  (when (and (failure? error) (not (instance? VirtualMachineError error)))
+    (when-some [texts (seq (unknown forms cell error))]
       (.addSuppressed error (note (vec texts)))))
   error)
 
 (defn told
   "The error, with the path of forms. Tells the sink of it."
   [sink forms cell error]
-  (attached forms cell error)
-  (when-some [texts (seq (known error))]
-    (events/tell sink {:event :throw, :error error, :forms (vec texts), :by (events/by), :depth (events/indentation)}))
+  (when (and (failure? error) (not (instance? OutOfMemoryError error)))
+    (let [texts (into (known cell error) (unknown forms cell error))]
+      (attached forms cell error)
+      (events/tell sink {:event :throw, :error error, :forms texts, :by (events/by), :depth (events/indentation)})))
   error)
 
 ;; ---- all together

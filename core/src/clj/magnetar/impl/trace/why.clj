@@ -4,12 +4,12 @@
   Where the program hides parts of its values, the sentences show none."
   {:no-doc true}
   (:require
-   [clojure.walk :as walk]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.match.code :as code]
    [magnetar.impl.match.refusals :refer [printed]]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.impl.trace.events :as events]))
 
 (set! *warn-on-reflection* true)
 
@@ -33,14 +33,22 @@
     (not= (count ps) (count value)) [path (str (text value) " has " (count value) " elements, not " (count ps))]
     :else (first-mismatch pins path (range) ps value)))
 
-(defn- of-map [pins path m value]
+(defn- shown-key
+  "A key of a map pattern as it may be shown: a symbol stands for a value."
+  [pins k]
   (cond
-    (not (map? value)) [path (str (text value) " is no map")]
-    :else
-    (let [keys-of (map #(if (and (symbol? %) (contains? pins %)) (pins %) %) (keys m))]
-      (if-some [missing (first (remove #(contains? value %) (filter keyword? keys-of)))]
-        [path (str (text value) " has no " (shown/shown missing))]
-        (first-mismatch pins path keys-of (vals m) (map #(get value %) keys-of))))))
+    (not (contains? pins k)) k
+    (shown/redacts?) '..
+    :else (pins k)))
+
+(defn- of-map [pins path m value]
+  (let [keys-of (map #(get pins % %) (keys m))
+        shown (map #(shown-key pins %) (keys m))]
+    (if-not (map? value)
+      [path (str (text value) " is no map")]
+      (if-some [missing (first (keep (fn [[k shown]] (when-not (contains? value k) [shown])) (map vector keys-of shown)))]
+        [path (str (text value) " has no " (printed (first missing)))]
+        (first-mismatch pins path shown (vals m) (map #(get value %) keys-of))))))
 
 (defn- of-items
   "The pattern ([p ..] :seq) or ([p .. & others] :seq)."
@@ -83,23 +91,25 @@
 ;; ---- tests
 
 (defn- plain
-  "The form as the user may have written it: without namespaces of Clojure, and with the values of the names."
-  [form names]
-  (walk/postwalk
-    (fn [x]
-      (cond
-        (contains? names x) (symbol (text (names x)))
-        (and (symbol? x) (= "clojure.core" (namespace x))) (symbol (name x))
-        :else x))
-    form))
+  "The form as the user may have written it: without namespaces of Clojure, and with the values of the names, except in functions."
+  [names form]
+  (cond
+    (contains? names form) (symbol (if (shown/redacts?) ".." (shown/shown (names form))))
+    (and (symbol? form) (= "clojure.core" (namespace form))) (symbol (name form))
+    (and (seq? form) (not (contains? '#{fn fn* clojure.core/fn} (first form)))) (apply list (map #(plain names %) form))
+    (vector? form) (mapv #(plain names %) form)
+    :else form))
+
+(defn- thrown-text [e]
+  (if (shown/redacts?) (.getName (class e)) (reports/words e)))
 
 (defn refuted
   "Why the test fails, which f does; nil if it holds."
   [form names f]
   (let [[holds thrown] (try [(f) nil] (catch Exception e [nil e]))
-        shown #(printed (plain form names))]
+        shown #(events/form-text (plain names form))]
     (cond
-      thrown (str (shown) " threw " (reports/words thrown))
+      thrown (str (shown) " threw " (thrown-text thrown))
       (not holds) (str (shown) " is false"))))
 
 ;; ---- the code
@@ -153,4 +163,4 @@
   [why message]
   (try
     (why message)
-    (catch Exception e (str "it threw " (reports/words e)))))
+    (catch Exception e (str "it threw " (thrown-text e)))))
