@@ -35,6 +35,7 @@
    "hand-off-crowded" two-carriers
    "computing" two-carriers
    "computing-busy-afterwards" two-carriers
+   "computing-pairs" two-carriers
    "computing-yielding" two-carriers
    "computing-host" two-carriers
    "computing-off" one-carrier

@@ -15,7 +15,7 @@
   (str "-Djdk.virtualThreadScheduler.parallelism=" n))
 
 (defn- get-carriers [& options]
-  (apply green? 180 (concat options ["computing" "computing-busy-afterwards" "computing-host" "computing-yielding"])))
+  (apply green? 180 (concat options ["computing" "computing-busy-afterwards" "computing-host" "computing-pairs" "computing-yielding"])))
 
 (deftest ^{:spec ["C31"]} fibers-that-compute-get-carriers-of-their-own-and-no-others-do
   (get-carriers (carriers 1))

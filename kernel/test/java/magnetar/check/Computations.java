@@ -3,6 +3,7 @@ package magnetar.check;
 import static magnetar.check.Support.require;
 
 import java.lang.management.ManagementFactory;
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -70,6 +71,31 @@ final class Computations {
         }
     }
 
+    /** Fibers that answer each other go on beside endless loops, also those that were queued at the carrier of a loop. */
+    static void pairs() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong[] turns = new AtomicLong[QUIET];
+        for (int i = 0; i < QUIET; i++) {
+            AtomicLong mine = turns[i] = new AtomicLong();
+            Life.answerEachOther(() -> {
+                mine.incrementAndGet();
+                return stop.get();
+            });
+        }
+        compute(LOOPS, stop);
+        long[] before = new long[QUIET];
+        Arrays.setAll(before, i -> turns[i].get());
+        try {
+            for (int i = 0; i < QUIET; i++) {
+                int n = i;
+                Support.until("pair " + i + " goes on", () -> turns[n].get() > before[n] + 10);
+            }
+        } finally {
+            stop.set(true);
+        }
+        Support.until("all have ended", () -> Fibers.count() == 0);
+    }
+
     /** The program sets the parallelism while carriers are added. Its setting stays. */
     static void host() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
@@ -99,8 +125,8 @@ final class Computations {
     }
 
     /**
-     * Fibers that only yield, three or more in the queue of each carrier, which so never runs empty, and resumes none that the
-     * kernel woke. A fiber that comes from outside goes on.
+     * Fibers that only yield. A carrier submits such a fiber again and takes the next one from the same submission queue, and so
+     * comes to no other queue. Fibers that come from outside go on.
      */
     static void yielding() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();

@@ -109,6 +109,7 @@ public final class Main {
             Map.entry("hand-off-ring", () -> HandOffs.ring(200, 100)),
             Map.entry("computing", Computations::computing),
             Map.entry("computing-busy-afterwards", Computations::busyAfterwards),
+            Map.entry("computing-pairs", Computations::pairs),
             Map.entry("computing-yielding", Computations::yielding),
             Map.entry("computing-host", Computations::host),
             Map.entry("computing-off", Computations::off),

@@ -8,7 +8,7 @@ import java.util.concurrent.locks.LockSupport;
 import jdk.management.VirtualThreadSchedulerMXBean;
 
 /**
- * Adds carriers to the JDK's scheduler while fibers compute, and takes them back.
+ * Adds carriers to the JDK's scheduler while fibers compute or only yield, and takes them back.
  *
  * <p>A virtual thread is not preempted: one that computes keeps its carrier. With one more carrier than there
  * are fibers that compute, the operating system's time slices divide the cores among all of them.

@@ -40,6 +40,9 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>A carrier counts as computing if it has run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns:
  *       whenever the monitor looked, the same continuation was mounted on it, and it had resumed no fiber
  *       woken here in between ({@link Computing}).
+ *   <li>While carriers are added, a carrier that polls at the monitor's request also takes up to
+ *       {@value #SHARE} tasks from the queues of others. So none stays behind a fiber that computes, although
+ *       no other carrier's queue runs empty.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on
@@ -61,6 +64,9 @@ public final class HandOff implements Scheduler {
 
     /** The largest batch of external submissions, some tens of microseconds of work. */
     private static final int BATCH = 256;
+
+    /** How many tasks of other carriers are taken over at once. */
+    private static final int SHARE = 64;
 
     private static final int RESUMPTIONS_BETWEEN_POLLS = 64;
 
@@ -168,6 +174,11 @@ public final class HandOff implements Scheduler {
     }
 
     @Override
+    public int submissions() {
+        return POOL.getQueuedSubmissionCount();
+    }
+
+    @Override
     public int computing(boolean waits, long elapsed) {
         return COMPUTING.count(elapsed);
     }
@@ -260,10 +271,41 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = Computing.nextResumption() % RESUMPTIONS_BETWEEN_POLLS == 0;
             resume.run();
-            if ((due || SchedulerMonitor.takePollRequest()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
+            boolean requested = SchedulerMonitor.takePollRequest();
+            if ((due || requested) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();
+                if (requested && Carriers.added() > 0) {
+                    takeOver();
+                }
             }
             return false;
+        }
+
+        /**
+         * Moves up to {@value #SHARE} tasks of other carriers to the end of this carrier's queue. The JDK takes
+         * from others only if the own queue is empty, so its tasks are taken out meanwhile.
+         */
+        private static void takeOver() {
+            int own = getQueuedTaskCount();
+            if (own > BATCH) {
+                return;
+            }
+            ForkJoinTask<?>[] tasks;
+            try {
+                tasks = new ForkJoinTask<?>[own + SHARE];
+            } catch (OutOfMemoryError noRoom) {
+                return;
+            }
+            int n = 0;
+            for (ForkJoinTask<?> t; n < own && (t = pollNextLocalTask()) != null; n++) {
+                tasks[n] = t;
+            }
+            for (ForkJoinTask<?> t; n < tasks.length && (t = pollTask()) != null; n++) {
+                tasks[n] = t;
+            }
+            for (int i = 0; i < n; i++) {
+                takeIn(tasks[i]);
+            }
         }
 
         private static void takeIn() {

@@ -37,6 +37,11 @@ final class JdkScheduler implements Scheduler {
         return true;
     }
 
+    @Override
+    public int submissions() {
+        return 0;
+    }
+
     /**
      * All that run something, unless fibers wait and others move on: while for 10 ms a fiber was resumed or the queues
      * became shorter, as far as the monitor has seen.

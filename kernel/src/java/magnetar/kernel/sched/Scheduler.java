@@ -13,8 +13,9 @@ package magnetar.kernel.sched;
  *   <li>At each millisecond at which the queues do not run empty, the monitor submits an empty thread, which
  *       wakes a carrier if one is idle.
  *   <li>When a fiber has waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} a carrier
- *       for each one that computes, 8 at most. It also adds one for each 100 ms in which no carrier moves the
- *       submissions that it asks for (rule 3). It takes one back for each second in which fewer compute.
+ *       for each one that computes, 8 at most. It also adds one for each 100 ms in which no carrier answers its
+ *       request to move submissions (rule 3). It takes one back for each second in which fewer compute. While
+ *       some are added, a carrier that answers also takes up to 64 fibers from the queues of others.
  * </ol>
  * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
  * signal, because most wakers are about to park: then the woken fiber runs on their core, after those that were
@@ -68,6 +69,9 @@ public interface Scheduler {
      * {@link SchedulerMonitor} asks.
      */
     boolean mayBeStranded();
+
+    /** How many external submissions wait, as far as this scheduler sees them. */
+    int submissions();
 
     /**
      * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns. The

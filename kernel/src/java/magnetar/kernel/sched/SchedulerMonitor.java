@@ -25,11 +25,13 @@ import magnetar.kernel.report.NoMemory;
  *       the other.
  *   <li>After each start of a probe, and each tick that finds it not run, {@code pollRequested} is true until
  *       a carrier has read it.
- *   <li>Carriers are {@link Carriers#addOrSignal added} only after 10 ms of ticks in a row at which a fiber may
- *       have waited, if no carrier is idle then and more carriers compute than were added. So a
- *       backlog adds none. If none can be added for a second of such ticks, standard error says so, once.
- *   <li>One is also added, if none is idle, for each 100 ms in which no carrier has read {@code pollRequested}. Then
- *       the carriers run fibers that only yield, or that the kernel does not wake, and their queues never run empty.
+ *   <li>Carriers are {@link Carriers#addOrSignal added} in two cases, and only if no carrier is idle. In the first
+ *       one, a fiber may have waited for 10 ms of ticks in a row, and more carriers compute than were added. In the
+ *       second one, for 100 ms no carrier has read {@code pollRequested} and the number of external submissions
+ *       stayed about the same: the carriers only run fibers that yield, which the JDK submits again and again. Then
+ *       one carrier is added. So neither fibers that wake each other nor a backlog of submissions add any.
+ *   <li>If for a second a fiber may have waited beside fibers that compute and none can be added, standard error says
+ *       so, once.
  *   <li>While carriers are added the monitor does not sleep, reminds itself each 10 ms, and counts the carriers
  *       that compute. One is taken back when, for a second longer than not, fewer computed than were added.
  *   <li>A tick counts as three milliseconds at most. So a pause of the whole JVM, in which nothing could run,
@@ -51,6 +53,7 @@ public final class SchedulerMonitor {
     private static final long FAILED_NANOS = 100 * TICK_NANOS;
     private static final long UNNEEDED_NANOS = 1000 * TICK_NANOS;
     private static final long IGNORED_NANOS = 100 * TICK_NANOS;
+    private static final int SAME_NUMBER = 64; // a carrier takes each submission away for a moment
     private static final long STARVED_NANOS = 1000 * TICK_NANOS;
 
     private static final Runnable TELL_STARVATION = () -> System.err.println(Carriers.exhausted());
@@ -71,7 +74,8 @@ public final class SchedulerMonitor {
     private static long probed = System.nanoTime(); // when it started
     private static long ticked = System.nanoTime(); // the last tick
     private static long crowdedFor; // how long the ticks in a row took at which a fiber may have waited
-    private static long ignoredFor; // how long no carrier read that it is asked to poll
+    private static long ignoredFor; // how long no carrier read that it is asked to poll, while submissions stayed about as many
+    private static int submissions; // how many there were when that began
     private static boolean watched; // whether the last tick counted the carriers that compute
     private static long unneededFor; // for how much longer fewer carriers computed than were added, than not
     private static long starvedFor; // how long one waited and no carrier could be added
@@ -163,9 +167,9 @@ public final class SchedulerMonitor {
         lastTick = now;
         boolean watches = Carriers.added() > 0;
         boolean reminded = pending || watches && now - probed >= PATIENCE_NANOS;
-        boolean ignored = pollRequested;
+        boolean requested = pollRequested;
         boolean waits = mayOneWait(reminded);
-        ignoredFor = waits && ignored ? ignoredFor + elapsed : 0;
+        watchRequest(waits && requested && scheduler.handsOver(), elapsed);
         watchCarriers(waits, elapsed);
         if (!waits && !reminded && !watches) {
             sleep();
@@ -186,6 +190,14 @@ public final class SchedulerMonitor {
             return scheduler.handsOver(); // else only a probe that has not run tells that one waits
         }
         return false;
+    }
+
+    /** Notes for how long no carrier has read that it is asked to poll, while there were about as many submissions. */
+    private static void watchRequest(boolean unread, long elapsed) {
+        int now = unread ? scheduler.submissions() : 0;
+        boolean same = unread && Math.abs(now - submissions) <= SAME_NUMBER;
+        ignoredFor = same ? ignoredFor + elapsed : 0;
+        submissions = same ? submissions : now;
     }
 
     private static void watchCarriers(boolean waits, long elapsed) {
@@ -216,7 +228,7 @@ public final class SchedulerMonitor {
 
     /** How many carriers are needed beside those that there were at first. */
     private static int needed(int computing) {
-        if (ignoredFor < IGNORED_NANOS || !scheduler.handsOver()) {
+        if (ignoredFor < IGNORED_NANOS) {
             return computing;
         }
         ignoredFor = 0;
