@@ -266,8 +266,9 @@
   "Sets a function that hides parts of the program's values before they are shown.
 
   f gets a message, a reason or another value of the program, and returns what is shown in its place. It
-  applies to `mailbox`, `restarts`, `zombies`, `dead-letters`, `dump` and `datafy`. If f throws, a text such
-  as \"(not shown: java.lang.ClassCastException)\" is shown. nil removes the function. Returns nil.
+  applies to `mailbox`, `restarts`, `zombies`, `dead-letters`, `dump` and `datafy`, to `magnetar.trace` and
+  `report/pst`, and to the context values of a crash report, where f gets the whole map. If f throws, a text
+  such as \"(not shown: java.lang.ClassCastException)\" is shown. nil removes the function. Returns nil.
 
   Example:
 

@@ -2,7 +2,8 @@
   "Sends failures and reports to functions of the program; explains errors.
 
     (report/add-hook :failure (fn [{:keys [site error]}] (log/error error site)))
-    (report/add-hook :report (fn [{:keys [level] :as event}] (log/log level event)))
+    (report/add-hook :report (fn [{:keys [level] :as event}]
+                               (log/log (if (= :warning level) :warn level) event)))
 
   hooks   add-hook remove-hook
   errors  explain pst
@@ -16,11 +17,13 @@
               exit are not failures. Default: the thread's or the default UncaughtExceptionHandler, if the
               program has set one, else standard error.
     :report   what befell a process of OTP: a map with :event and :level, such as :crash, or :child-terminated
-              of a supervisor. A crash has the context values of the process in :context. The hook is called
-              in the process that reports. Default: the logger \"magnetar\", of clojure.tools.logging where
-              that is present; else of SLF4J where a back end of it is present; else of the System.Logger.
-              There an event is text to read. tools.logging is given a map whose `str` is that text. A back
-              end of SLF4J 2 that takes key-value pairs gets those too, each context value as one.
+              of a supervisor. A crash has :context, a map from the names of context values to the values: the
+              process's own, and over them those of the message that it handled. Without any the key is
+              missing. The hook is called in the process that reports. Default: the logger \"magnetar\", of
+              clojure.tools.logging where that is present; else of SLF4J where a back end of it is present;
+              else of the System.Logger. There an event is text to read. tools.logging is given a map whose
+              `str` is that text. A back end of SLF4J 2 that takes key-value pairs gets those too, each
+              context value as one.
     :end      an application has ended that must not: {:application :type :reason}. The hook is called in a
               process of its own. Default: all other applications are stopped.
 
@@ -120,7 +123,8 @@
 (defn pst
   "Prints an exception: message, data, causes, and the frames of the program.
 
-  Frames of Magnetar, of Clojure and of the JDK are left out. Below them stands what started the failed work,
+  Frames of Magnetar, of Clojure and of the JDK are left out. Forms that `magnetar.trace/trace-forms` noted
+  are shown, at most five. Below them stands what started the failed work,
   where the errors know it: the lines of scopes, forks and tasks, and the process with its ancestors. Data are
   cut short, and shown as `magnetar.inspect/redact-with` allows. Without an argument it prints *e.
 

@@ -5,13 +5,13 @@
   untrace-vars, untrace-ns  end that
   trace                     prints a value, and returns it
   trace-forms               prints which form threw an exception
-  condv                     prints which clause of a cond, case, receive .. is taken
+  condv                     prints which clause of a cond, case or receive is taken
   printfv, with-verbose     print a message where the program asks for that much
   step, xf                  tell of what passes a step of a transducer, as on a channel
 
   A line begins with the process, fiber or thread that does the call. It is indented by the calls around it,
   also by calls of the fibers that started this one. Values are cut short, lazy ones are not realized, and
-  what the redaction of `magnetar.inspect/redact-with` hides is not shown.
+  values and the data of exceptions are shown as `magnetar.inspect/redact-with` allows.
 
   Names that exist in clojure.tools.trace are the same here.
 
@@ -53,8 +53,15 @@
     [(butlast args) (last args)]
     [args {}]))
 
+(defn- full-name
+  "The symbol as it is meant where the macro stands: a program may run in another namespace."
+  [sym]
+  (if-some [v (calls/find-var-in *ns* sym)]
+    (symbol v)
+    (if (namespace sym) sym (symbol (str (ns-name *ns*)) (name sym)))))
+
 (defn- as-values [args]
-  (mapv #(if (symbol? %) (list 'quote %) %) args))
+  (mapv #(if (symbol? %) (list 'quote (full-name %)) %) args))
 
 (defn trace-vars*
   "Traces the functions of vars. The macro `trace-vars` calls it.
@@ -225,22 +232,22 @@
 ;; ---- forms
 
 (defmacro trace-forms
-  "Does body, and prints for an exception which form threw it.
+  "Evaluates body; if it throws, prints the form that threw.
 
     (trace/trace-forms
       (let [share (/ total (count buyers))]
         (* 2 share)))
     ; [main] !! java.lang.ArithmeticException: Divide by zero; in (/ total (count buyers)) at shop.clj:2 ..
 
-  The forms around that one follow. The same exception is thrown on. It carries the forms, as
-  `:magnetar.trace/forms` in the data of a suppressed exception, and `magnetar.report/pst` shows them. That is
-  also so where a function in body fails later, or in another fiber, or where body catches the exception. Then
-  nothing is printed. An error of the JVM itself, as of a full stack, carries no forms.
+  The forms around that one follow. The same exception is rethrown. It carries the forms, as
+  `:magnetar.trace/forms` in the data of a suppressed exception, and `magnetar.report/pst` shows them. It also
+  carries them if body catches it, or if a function made in body throws later or on another fiber. In these
+  cases nothing is printed.
 
-  Forms are those of the source, not what macros make of them. Macros see the locals of the place, and `recur`
-  goes to a loop or function in body. Not looked into are the methods of `reify` and `deftype`. A `recur` to
-  a loop around this form does not compile, since a `try` is between. A very large function may become too
-  large for the JVM.
+  Forms are those of the source, not what macros make of them. Macros in body expand as usual. `recur` works
+  within body, but not to a loop around `trace-forms`, because of a `try`. The methods of `reify` and
+  `deftype` are not traced inside. The code grows: a very large function may exceed what the JVM allows for a
+  method.
 
   Returns the value of the last form.
 
@@ -248,7 +255,8 @@
 
   Throws what body throws.
 
-  Cancellation: as for body. It is not printed, nor is a transaction that `dosync` tries again.
+  Cancellation: as for body. A cancellation and the retry of a `dosync` are not printed. A StackOverflowError
+  is printed, and carries no forms. An OutOfMemoryError is not printed.
 
   Options: in a map before the forms:
 
@@ -270,19 +278,22 @@
 ;; ---- branches
 
 (defmacro condv
-  "Does a form that chooses a branch, and prints which one it takes.
+  "Evaluates a form that chooses a branch, and prints which clause it takes.
 
   The form is a `cond`, `condp`, `case`, `if-let`, `if-some`, `cond->`, `cond->>` or `magnetar.actor/receive`.
-  More arguments than one are the pairs of a `cond`.
+  Several arguments are read as the clauses of a `cond`.
 
     (trace/condv (case colour
                    :red 1
                    (:green :blue) 2))
     ; [main] case at shop.clj:12, of :blue: clause 2, (:green :blue)
 
-  A line is printed before the branch is done. A `cond->` has a line for each of its clauses that is taken. A
-  `receive` has a line for each message that it tries: with the clause that matches, and with the reason why
-  each clause before it does not. For that the tests of patterns and guards are done twice.
+  The line is printed before the branch is evaluated. If tests use local variables, it shows those of the test
+  that held. A `cond->` has a line for each of its clauses that is taken.
+
+  For a `receive`, a line is printed for each message that it tries, once. The line names the clause that
+  matches, and says why each earlier clause does not. To find the reasons, patterns and guards are evaluated
+  again, so a guard with side effects has them twice. Under a redaction the reasons show no values.
 
   Branches stay in tail position, so `recur` works.
 
@@ -296,11 +307,18 @@
 
   Options: in a map before the form:
 
-    :to  a function that gets each event instead of the printed line, as a map: :event (:branch, or :skip for
-         a message that a receive leaves in the mailbox), :form, :place, :by, :depth, :clause (a text, or nil
-         if none is taken), :number, :value (what a `case`, `condp`, `if-let` or `receive` looks at) and
-         :others (of a receive, [number clause reason] for each clause that does not match). Default: a line
-         on what *out* is.
+    :to  a function that gets each event instead of the printed line. Default: a line on what *out* is. An
+         event is a map of
+
+           :event          :branch, or :skip for a message that a receive leaves in the mailbox
+           :form, :place   the name of the macro, and a text with its line
+           :by, :depth     what does it, and how deep in traced calls
+           :clause         the test, pattern or constants as text, \"then\", \"else\" or \"the default\"; nil if
+                           no clause is taken
+           :number         of the clause, from 1, where it has one
+           :value          what a `case`, `condp`, `if-let`, `if-some` or `receive` looks at
+           :locals         of a `cond`, `cond->` and `cond->>`: a map of the local variables in the test
+           :others         of a `receive`: [number clause reason] of each clause that does not match
 
   Example:
 

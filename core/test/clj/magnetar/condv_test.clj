@@ -28,7 +28,7 @@
   (condv (cond (neg? n) :below (pos? n) :above)))
 
 (deftest a-cond-tells-of-its-clause
-  (is (= ["cond: clause 2, (pos? n)"] (lines (is (= :above (sign 3))))))
+  (is (= ["cond: clause 2, (pos? n), where n is 3"] (lines (is (= :above (sign 3))))))
   (is (= ["cond: no clause"] (lines (is (nil? (sign 0))))))
   (is (= ["cond: clause 2, :else"] (lines (is (= 2 (condv false 1 :else 2))))) "the pairs of a cond")
   (is (= ["cond: no clause"] (lines (is (nil? (condv)))))))
@@ -57,7 +57,7 @@
 
 (deftest a-threading-cond-tells-of-each-clause-that-it-takes
   (let [f (fn [x] (condv (cond-> x (even? x) inc (< x 3) (* 2))))]
-    (is (= ["cond->: clause 1, (even? x)" "cond->: clause 2, (< x 3)"] (lines (is (= 6 (f 2))))))
+    (is (= ["cond->: clause 1, (even? x), where x is 2" "cond->: clause 2, (< x 3), where x is 2"] (lines (is (= 6 (f 2))))))
     (is (= ["cond->: no clause"] (lines (is (= 5 (f 5))))))
     (is (= ["cond->>: clause 1, true"] (lines (is (= [2] (condv (cond->> [1] true (map inc))))))))))
 
@@ -69,9 +69,9 @@
   (is (= 4 (count (lines (loop [[_ & more] [1 2 3 4]] (condv (if-let [xs more] (recur xs) nil))))))))
 
 (deftest primitives-stay-primitive
-  (is (= ["cond: clause 1, (< x 3)" "cond: clause 2, :else"]
+  (is (= ["cond: clause 1, (< x 3), where x is 2.0" "cond: clause 2, :else"]
          (lines (is (= 3.0 (loop [x 2.0] (condv (< x 3) (recur (inc x)) :else x)))))
-         (lines (is (= 3 (loop [x 2] (condv (< x 3) (recur (inc x)) :else x))))))))
+         (lines (is (= 3.0 (loop [x 2.0] (condv (cond (< x 3) (recur (inc x)) :else x)))))))))
 
 (deftest an-event-tells-who-where-and-what
   (let [events (atom [])]
@@ -107,9 +107,18 @@
   (is (= ["receive, of 5: clause 1, x"] (received [5] x x))))
 
 (deftest a-receive-tells-why-a-message-stays-in-the-mailbox
-  (is (= ["receive, of :lost: left in the mailbox; not clause 1, [:add n], since :lost is no vector; not clause 2, 7, since :lost is not 7"
-          "receive, of 7: clause 2, 7; not clause 1, [:add n], since 7 is no vector"]
+  (is (= ["receive, of :lost: left in the mailbox; not clause 1, [:add n], since :lost is not a vector; not clause 2, 7, since :lost is not 7"
+          "receive, of 7: clause 2, 7; not clause 1, [:add n], since 7 is not a vector"]
          (received [:lost 7] [:add n] n 7 nil))))
+
+(deftest a-message-that-stays-is-told-of-once
+  (let [printed (lines (actor/with-process {}
+                         (! (self) [:lost])
+                         (dotimes [n 5]
+                           (! (self) [:add n])
+                           (condv (receive [:add _] nil)))))]
+    (is (= 1 (count (filter #(str/includes? % "left in the mailbox") printed))))
+    (is (= 6 (count printed)))))
 
 (deftest other-clauses-of-a-receive
   (is (= ["receive, of 1: left in the mailbox; not clause 1, :x, since 1 is not :x" "receive: (after 0 ..)"]
@@ -158,7 +167,7 @@
 
 (deftest a-guard-that-changes-its-mind-is-named
   (let [asked (atom 0)]
-    (is (= ["receive, of 5: left in the mailbox; not clause 1, (n :guard (fn [_] (even? (swap! asked inc)))), since it matches when it is tried again"
+    (is (= ["receive, of 5: left in the mailbox; not clause 1, (n :guard (fn [_] (even? (swap! asked inc)))), since it matched when it was tried again"
             "receive: (after 0 ..)"]
            (received [5] (n :guard (fn [_] (even? (swap! asked inc)))) n (after 0 nil))))))
 

@@ -69,7 +69,8 @@
             :pinned '[[tag] []]
             :pins '[[tag pid] []]
             :text ["[tag {:pid pid} x]" "_"]}
-           (dissoc found :matcher)))))
+           (dissoc found :matcher :message :analyzed)))
+    (is (= [[:locals '[x]] [:locals []]] (map #(find % :locals) (:analyzed found))))))
 
 (deftest after-alone-needs-no-matcher
   (let [found (parsed '(after 10 :done))]

@@ -194,6 +194,12 @@
   (is (= :magnetar/no-such-namespace (:magnetar/reason (refusal #(trace/trace-ns no.such.namespace)))))
   (is (= :magnetar/not-traceable (:magnetar/reason (refusal #(trace/trace-ns clojure.core))))))
 
+(deftest a-symbol-is-meant-where-the-macro-stands
+  (binding [*ns* (the-ns 'user)]
+    (is (= [`inverse] (trace/trace-vars inverse {:to identity})))
+    (is (= [`inverse] (trace/untrace-vars inverse)))
+    (is (str/includes? (:message (refusal #(trace/trace-vars no-such-thing))) "magnetar.trace-test/no-such-thing"))))
+
 (deftest a-namespace-is-traced-by-its-name
   (let [functions (set (map #(symbol "magnetar.trace-test" %) ["iseven?" "isodd?" "fib" "area" "*rate*" "by-go"]))
         name-of-it 'magnetar.trace-test]

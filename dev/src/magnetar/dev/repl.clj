@@ -30,6 +30,7 @@
     [magnetar.gen-event :as ge]
     [magnetar.supervisor :as sup]
     [magnetar.inspect :as inspect]
+    [magnetar.report :as report]
     [magnetar.trace :as trace]])
 
 (def ^:private port-file ".socket-repl-port")

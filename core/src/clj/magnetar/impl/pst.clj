@@ -15,22 +15,26 @@
 
 (def ^:private longest-line 200)
 
+(def ^:private longest-message 600)
+
 (def ^:private most-causes 8)
 
 (def ^:private most-forms 5)
 
 (def ^:private most-starts 6)
 
-(defn- cut [text]
-  (let [text (str/replace (str text) #"\s*[\r\n]+\s*" " ")]
-    (if (< (long longest-line) (count text))
-      (str (subs text 0 longest-line) "..")
-      text)))
+(defn- cut
+  ([text] (cut text longest-line))
+  ([text most]
+   (let [text (str/replace (str text) #"\s*[\r\n]+\s*" " ")]
+     (if (< (long most) (count text))
+       (str (subs text 0 most) "..")
+       text))))
 
 (defn- message [^Throwable e]
   (try
     (if-some [text (.getMessage e)]
-      (cut (subs text 0 (min (count text) (* 4 (long longest-line)))))
+      (cut (subs text 0 (min (count text) (* 2 (long longest-message)))) longest-message)
       "no message")
     (catch Throwable t (str "(its message is not shown: getMessage threw " (.getName (class t)) ")"))))
 

@@ -10,7 +10,8 @@
    [magnetar.impl.trace.events :as events]
    [magnetar.impl.trace.why :as why])
   (:import
-   (magnetar.kernel.process Clauses Matcher)))
+   (java.util Collections HashMap IdentityHashMap Map WeakHashMap)
+   (magnetar.kernel.process Clauses LocalProcess Matcher)))
 
 (set! *warn-on-reflection* true)
 
@@ -34,10 +35,32 @@
     (tell site event))
   holds)
 
+(def ^:private most-skipped
+  "Of how many messages a process remembers that a receive has left them."
+  1000)
+
+(defonce ^:private skipped-by-process
+  (Collections/synchronizedMap (WeakHashMap.)))
+
+(defn- skipped
+  "The messages that this process remembers of the receive at the place."
+  ^IdentityHashMap [place]
+  (let [of-process (Map/.computeIfAbsent skipped-by-process (LocalProcess/current) (fn [_] (HashMap.)))]
+    (Map/.computeIfAbsent of-process place (fn [_] (IdentityHashMap.)))))
+
+(defn- first-time?
+  "False if this process has told before that the receive leaves the message."
+  [{:keys [place]} message]
+  (let [skipped (skipped place)]
+    (cond
+      (.containsKey skipped message) false
+      (<= (long most-skipped) (.size skipped)) true
+      :else (do (.put skipped message true) true))))
+
 (defn- reasons
   "For each clause before the one with this number: [number text sentence]."
   [message texts whys number]
-  (mapv (fn [i text why] [(inc (long i)) text (or (why/sentence why message) "it matches when it is tried again")])
+  (mapv (fn [i text why] [(inc (long i)) text (or (why/sentence why message) "it matched when it was tried again")])
         (range number) texts whys))
 
 (defn told
@@ -47,10 +70,9 @@
     (match [_ message]
       (let [answer (.match matcher message)
             number (if (some? answer) (Clauses/number answer) (count texts))]
-        (tell site (merge {:value message, :others (reasons message texts whys number)}
-                          (if (some? answer)
-                            {:number (inc number), :clause (nth texts number)}
-                            {:event :skip})))
+        (cond
+          (some? answer) (tell site {:value message, :others (reasons message texts whys number), :number (inc number), :clause (nth texts number)})
+          (first-time? site message) (tell site {:event :skip, :value message, :others (reasons message texts whys number)}))
         answer))))
 
 ;; ---- the forms
@@ -63,6 +85,20 @@
 (defn- clause [number test]
   {:number number, :clause (events/form-text test)})
 
+(defn- locals-in
+  "Code of a map of the local variables in the test, from symbols to values; nil if there are none."
+  [env test]
+  (not-empty (into {}
+                   (comp (filter #(and (symbol? %) (contains? env %))) (map (fn [sym] [(list 'quote sym) sym])))
+                   (tree-seq coll? seq test))))
+
+(defn- test-clause
+  "The event of a clause with a test."
+  [env number test]
+  (let [locals (locals-in env test)]
+    (cond-> (clause number test)
+      locals (assoc :locals locals))))
+
 (def ^:private default
   {:clause "the default"})
 
@@ -74,10 +110,11 @@
   [site event pairs]
   (mapcat (fn [n [test branch]] [test (then site (merge event (clause n test)) branch)]) (range 1 Long/MAX_VALUE) pairs))
 
-(defn- cond-code [site [head & pairs]]
-  `(~head ~@(told-pairs site nil (partition 2 pairs)) :else ~(then site no-clause nil)))
+(defn- cond-code [env site [head & pairs]]
+  (let [told (mapcat (fn [n [test branch]] [test (then site (test-clause env n test) branch)]) (range 1 Long/MAX_VALUE) (partition 2 pairs))]
+    `(~head ~@told :else ~(then site no-clause nil))))
 
-(defn- case-code [site [head expression & clauses]]
+(defn- case-code [_ site [head expression & clauses]]
   (let [value (gensym "value")
         event {:value value}]
     `(let [~value ~expression]
@@ -95,23 +132,23 @@
       (= :>> arrow) (recur (inc n) (drop 3 clauses) (conj done test arrow (then site (merge event (clause n test)) f)))
       :else (recur (inc n) (drop 2 clauses) (conj done test (then site (merge event (clause n test)) arrow))))))
 
-(defn- condp-code [site [head predicate expression & clauses]]
+(defn- condp-code [_ site [head predicate expression & clauses]]
   (let [holds (gensym "holds")
         value (gensym "value")]
     `(let [~holds ~predicate
            ~value ~expression]
        (~head ~holds ~value ~@(condp-clauses site {:value value} (list head holds value) clauses)))))
 
-(defn- let-code [site [head [name test] yes no]]
+(defn- let-code [_ site [head [name test] yes no]]
   (let [value (gensym "value")]
     `(let [~value ~test]
        (~head [~name ~value]
          ~(then site {:value value, :clause "then"} yes)
          ~(then site {:value value, :clause "else"} no)))))
 
-(defn- threading-code [site [head expression & clauses]]
+(defn- threading-code [env site [head expression & clauses]]
   (let [noted (gensym "noted")
-        tests (map-indexed (fn [i [test step]] [`(taken ~site ~noted ~(clause (inc (long i)) test) ~test) step]) (partition 2 clauses))]
+        tests (map-indexed (fn [i [test step]] [`(taken ~site ~noted ~(test-clause env (inc (long i)) test) ~test) step]) (partition 2 clauses))]
     `(let [~noted (volatile! false)
            result# (~head ~expression ~@(mapcat identity tests))]
        (when-not @~noted (tell ~site ~no-clause))
@@ -135,7 +172,7 @@
 ;; ---- condv
 
 (def ^:private rewriting
-  "The form of each macro, from its site and form."
+  "What makes the code of each macro, of the &env, the symbol of the site and the form."
   {`cond cond-code
    `case case-code
    `condp condp-code
@@ -173,7 +210,7 @@
     (cond
       (= 'magnetar.actor/receive macro) (receive-code env site form)
       (not (contains? rewriting macro)) (refuse env condv form)
-      (complete? macro form) ((rewriting macro) site form)
+      (complete? macro form) ((rewriting macro) env site form)
       :else form)))
 
 (defn- options-and-form

@@ -106,12 +106,14 @@
 
 (defn- branch-text
   "An event of `condv`: the branch that a form takes, or a message that a receive leaves."
-  [{:keys [event place value clause number others] :as data}]
+  [{:keys [event place value clause number locals others] :as data}]
   (str place (when (contains? data :value) (str ", of " (shown/shown value))) ": "
        (cond
          (= :skip event) "left in the mailbox"
          number (str "clause " number ", " clause)
          :else (or clause "no clause"))
+       (when locals
+         (str ", where " (str/join ", " (for [[sym x] locals] (str sym " is " (shown/shown x))))))
        (str/join (for [[number clause sentence] others]
                    (str "; not clause " number ", " clause ", since " sentence)))))
 

@@ -1,11 +1,11 @@
 (ns magnetar.impl.trace.forms
   "Code that notes which of its forms it is about to do, so that an error can tell the path of forms to the one that threw it.
 
-  Each form of the source has a number. The code writes it into a cell before it does the form, and writes the number of the outer form
-  again after each part that is not the last one. So a part in tail position stays there, and a number stays primitive. One `try` goes
-  around the whole, and one around the body of each function, with a loop in it that `recur` goes to.
+  Each form of the source has a number. The code writes it into a cell before it evaluates the form, and writes the number of the outer form
+  again after each part except the last. Nothing follows the last part, so tail positions are kept. What a part returns is not boxed. One
+  `try` surrounds the whole, and one the body of each function. A `recur` to the function becomes one to a loop inside that `try`.
 
-  A macro `traced` rewrites one level and leaves the parts to itself. So the compiler expands each macro of the source where it stands,
+  The macro `traced` rewrites one level, and wraps each part in `traced`. So the compiler expands each macro of the source where it stands,
   with the locals that it sees there."
   {:no-doc true}
   (:require
@@ -62,7 +62,7 @@
   (and (coll? form) (or (seq? form) (some holds-code? form))))
 
 (defn- function?
-  "Does the form make a function? That cannot fail. Where it stands the compiler may name the function, so nothing comes between."
+  "Does the form make a function? That cannot fail. The compiler names it after the `def` or binding directly around it: nothing may come between."
   [form]
   (and (seq? form) (contains? '#{fn* fn clojure.core/fn} (first form))))
 
@@ -113,14 +113,15 @@
   (some #{'recur} (tree-seq coll? seq forms)))
 
 (defn- looped
-  "The forms of a method as the body of a loop, if a `recur` would else cross the `try`. A loop keeps what a function that is called once lets go."
+  "The body of a method, in a loop if it contains a `recur`, which cannot cross the `try`."
   [locals forms-of-body code]
   (if (recurs? forms-of-body)
     [`(loop* [~@(mapcat #(repeat 2 (with-meta % nil)) locals)] ~@code)]
     code))
 
 (defn- method-code
-  "A method of a function. Its body has a cell of its own, since it may run later, on another thread."
+  "A method of a function. Its body has a cell of its own, since it may run later, on another thread. A function that is called once has no loop,
+  which would keep what it closes over."
   [{:keys [cell forms] :as site} outer once? [params & forms-of-body]]
   (let [code (body site outer forms-of-body)]
     (list params
@@ -174,7 +175,7 @@
       `(~head ~target ~member ~@(parts site outer arguments)))))
 
 (defn- special-code
-  "Code of a special form, or nil if it is none that has parts."
+  "Code of the form, or nil if it is not a special form with parts."
   [site outer [head x y :as form]]
   (case head
     (quote var import* clojure.core/import* reify* deftype* monitor-enter monitor-exit) form

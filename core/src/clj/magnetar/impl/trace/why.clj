@@ -1,7 +1,7 @@
 (ns magnetar.impl.trace.why
   "Why a value does not match a pattern: code that goes through the steps of the pattern, and tells of the first one that fails.
 
-  Where the program hides parts of its values, the sentences show none."
+  If the program redacts values, the sentences show none."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.shown :as shown]
@@ -23,13 +23,13 @@
 (declare mismatch)
 
 (defn- first-mismatch
-  "Of the patterns and the values beside them, at these keys."
+  "The first mismatch between the patterns and the values beside them, at these keys."
   [pins path ks ps values]
   (first (keep identity (map #(mismatch pins (conj path %1) %2 %3) ks ps values))))
 
 (defn- of-vector [pins path ps value]
   (cond
-    (not (vector? value)) [path (str (text value) " is no vector")]
+    (not (vector? value)) [path (str (text value) " is not a vector")]
     (not= (count ps) (count value)) [path (str (text value) " has " (count value) " elements, not " (count ps))]
     :else (first-mismatch pins path (range) ps value)))
 
@@ -45,7 +45,7 @@
   (let [keys-of (map #(get pins % %) (keys m))
         shown (map #(shown-key pins %) (keys m))]
     (if-not (map? value)
-      [path (str (text value) " is no map")]
+      [path (str (text value) " is not a map")]
       (if-some [missing (first (keep (fn [[k shown]] (when-not (contains? value k) [shown])) (map vector keys-of shown)))]
         [path (str (text value) " has no " (printed (first missing)))]
         (first-mismatch pins path shown (vals m) (map #(get value %) keys-of))))))
@@ -104,7 +104,7 @@
   (if (shown/redacts?) (.getName (class e)) (reports/words e)))
 
 (defn refuted
-  "Why the test fails, which f does; nil if it holds."
+  "Why the test, which f evaluates, fails; nil if it holds."
   [form names f]
   (let [[holds thrown] (try [(f) nil] (catch Exception e [nil e]))
         shown #(events/form-text (plain names form))]
@@ -146,7 +146,7 @@
     :let (code/emit-step pins step inner)
     :test `(or (refuted '~a ~(values-of bound a) (fn [] ~a)) ~inner)
     :or (or-else pins step inner (str "none of its " (count c) " alternatives matches"))
-    :array (or-else pins step inner "its bits have another layout")))
+    :array (or-else pins step inner "its bytes do not have this layout")))
 
 (defn- steps-code [site bound [step & more]]
   (when step
