@@ -104,7 +104,7 @@
     (doseq [error [a big mute deep (Exception.)]
             :let [lines (shown error)]]
       (is (<= 1 (count lines) 40))
-      (is (every? #(< (count %) 300) lines)))
+      (is (every? #(< (count %) 700) lines)))
     (is (= 2 (count (filter #(re-find #"Exception: [ab]$" %) (shown a)))))
     (is (str/includes? (first (shown mute)) "getMessage threw java.lang.IllegalStateException"))
     (is (str/includes? (first (shown (Exception.))) "no message"))

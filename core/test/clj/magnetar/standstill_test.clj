@@ -22,6 +22,14 @@
     (is (= 0 exit) out)
     (into {} (map #(edn/read-string (str "[" % "]"))) (filter #(str/starts-with? % ":") (str/split-lines out)))))
 
+(deftest a-program-can-forbid-thread-dumps
+  (is (string? (others/dumped)))
+  (System/setProperty "magnetar.thread-dumps" "false")
+  (try
+    (is (nil? (others/dumped)))
+    (is (nil? (others/all)))
+    (finally (System/clearProperty "magnetar.thread-dumps"))))
+
 (def ^:private expected
   "What is found of which program, and what its text names. Of all others nothing is found."
   {:put [:program #"The only fiber or thread waits, .* go .*standstill_programs.clj:\d+ waits at standstill_programs.clj:\d+ to put on a channel\."]

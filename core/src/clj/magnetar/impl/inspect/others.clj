@@ -28,8 +28,13 @@
   (for [[^Thread thread frames] (Thread/getAllStackTraces)]
     {:id (.threadId thread) :name (.getName thread) :state (str (.getState thread)) :frames (vec frames) :thread thread}))
 
-(defn dumped
-  "The text of the JDK's thread dump; nil if it cannot be written."
+(defn- allowed?
+  "May this JVM be asked for a thread dump? It may crash then: see JDK-8364343."
+  []
+  (not= "false" (System/getProperty "magnetar.thread-dumps")))
+
+(defn- written
+  "The text of a thread dump that the JDK has written; nil if it cannot."
   []
   (try
     (let [folder (Files/createTempDirectory "magnetar" (make-array FileAttribute 0)) ; only this user can read it
@@ -42,6 +47,11 @@
           (Files/deleteIfExists file)
           (Files/deleteIfExists folder))))
     (catch IOException _ nil)))
+
+(defn dumped
+  "The text of the JDK's thread dump; nil if it cannot be written, or the program forbids it."
+  []
+  (when (allowed?) (written)))
 
 (defn- tracked?
   "Does the JDK know all virtual threads?"
