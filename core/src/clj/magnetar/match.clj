@@ -9,6 +9,7 @@
   (:require
    [magnetar.impl.errors :as errors]
    [magnetar.impl.match.clauses :as clauses]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Matcher)))
@@ -17,8 +18,7 @@
 
 (defn- short-text [value]
   (binding [*print-length* 10, *print-level* 4]
-    (let [text (pr-str value)]
-      (if (< 300 (count text)) (str (subs text 0 300) "..") text))))
+    (reports/cut (pr-str value) 300)))
 
 (defn ^:no-doc no-clause
   "The error of a `match` at `place` in which no pattern matches the value."

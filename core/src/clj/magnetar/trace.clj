@@ -244,8 +244,8 @@
   carries them if body catches it, or if a function made in body throws later or on another fiber. In these
   cases nothing is printed.
 
-  Forms are those of the source, not what macros make of them. Macros in body expand as usual. `recur` works
-  within body, but not to a loop around `trace-forms`, because of a `try`. The methods of `reify` and
+  Forms are what stands in the source, not what macros make of it. Macros in body expand as usual. `recur`
+  works within body, but not to a loop around `trace-forms`, because of a `try`. The methods of `reify` and
   `deftype` are not traced inside. The code grows: a very large function may exceed what the JVM allows for a
   method.
 
@@ -288,8 +288,8 @@
                    (:green :blue) 2))
     ; [main] case at shop.clj:12, of :blue: clause 2, (:green :blue)
 
-  The line is printed before the branch is evaluated. If tests use local variables, it shows those of the test
-  that held. A `cond->` has a line for each of its clauses that is taken.
+  The line is printed before the branch is evaluated. If the test that held uses local
+  variables, the line shows them. A `cond->` has a line for each of its clauses that is taken.
 
   For a `receive`, a line is printed for each message that it tries, once. The line names the clause that
   matches, and says why each earlier clause does not. To find the reasons, patterns and guards are evaluated

@@ -26,10 +26,7 @@
 (defn- cut
   ([text] (cut text longest-line))
   ([text most]
-   (let [text (str/replace (str text) #"\s*[\r\n]+\s*" " ")]
-     (if (< (long most) (count text))
-       (str (subs text 0 most) "..")
-       text))))
+   (reports/cut (str/replace (str text) #"\s*[\r\n]+\s*" " ") most)))
 
 (defn- message [^Throwable e]
   (try

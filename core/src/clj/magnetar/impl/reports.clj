@@ -24,6 +24,11 @@
               (catch Throwable _ "..."))]
     (str out end)))
 
+(defn cut
+  "The text, or so many of its characters and two dots."
+  [text most]
+  (if (< (long most) (count text)) (str (subs text 0 most) "..") text))
+
 (defn words
   "What an error says, as its toString, with no more of its data than can be read."
   [^Throwable error]

@@ -107,7 +107,7 @@
   (= "magnetar.trace" (namespace sym)))
 
 (defn- context
-  "The context values of this fiber as the program's redaction leaves them, a map or a text; nil if there are none."
+  "The context values of this fiber as the program's redaction leaves them, a map or a text; nil for a fiber without any."
   []
   (when-some [values (not-empty (into {} (remove of-library?) (.context (Fiber/current))))]
     ((loading/value 'magnetar.impl.inspect.shown/redacted) values)))

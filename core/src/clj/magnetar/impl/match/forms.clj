@@ -8,6 +8,11 @@
   "The keywords that make a pattern of a list when they stand second."
   #{:guard :seq :as :only :when :<<})
 
+(defn function?
+  "Does the form make a function?"
+  [form]
+  (and (seq? form) (contains? '#{fn* fn clojure.core/fn} (first form))))
+
 (defn var-named
   "The name of the var that a symbol resolves to, or nil."
   [sym]

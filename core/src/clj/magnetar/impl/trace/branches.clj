@@ -70,9 +70,11 @@
     (match [_ message]
       (let [answer (.match matcher message)
             number (if (some? answer) (Clauses/number answer) (count texts))]
-        (cond
-          (some? answer) (tell site {:value message, :others (reasons message texts whys number), :number (inc number), :clause (nth texts number)})
-          (first-time? site message) (tell site {:event :skip, :value message, :others (reasons message texts whys number)}))
+        (when (or (some? answer) (first-time? site message))
+          (tell site (merge {:value message, :others (reasons message texts whys number)}
+                            (if (some? answer)
+                              {:number (inc number), :clause (nth texts number)}
+                              {:event :skip}))))
         answer))))
 
 ;; ---- the forms
@@ -86,7 +88,7 @@
   {:number number, :clause (events/form-text test)})
 
 (defn- locals-in
-  "Code of a map of the local variables in the test, from symbols to values; nil if there are none."
+  "Code of a map of the local variables in the test, from symbols to values; nil for a test without any."
   [env test]
   (not-empty (into {}
                    (comp (filter #(and (symbol? %) (contains? env %))) (map (fn [sym] [(list 'quote sym) sym])))
@@ -106,20 +108,19 @@
   {:clause nil})
 
 (defn- told-pairs
-  "The pairs of a test and a branch, with the event of each branch."
-  [site event pairs]
-  (mapcat (fn [n [test branch]] [test (then site (merge event (clause n test)) branch)]) (range 1 Long/MAX_VALUE) pairs))
+  "The forms of the pairs of a test and a branch, each branch with its event, which f makes of its number and test."
+  [site f forms]
+  (mapcat (fn [n [test branch]] [test (then site (f n test) branch)]) (range 1 Long/MAX_VALUE) (partition 2 forms)))
 
 (defn- cond-code [env site [head & pairs]]
-  (let [told (mapcat (fn [n [test branch]] [test (then site (test-clause env n test) branch)]) (range 1 Long/MAX_VALUE) (partition 2 pairs))]
-    `(~head ~@told :else ~(then site no-clause nil))))
+  `(~head ~@(told-pairs site #(test-clause env %1 %2) pairs) :else ~(then site no-clause nil)))
 
 (defn- case-code [_ site [head expression & clauses]]
   (let [value (gensym "value")
         event {:value value}]
     `(let [~value ~expression]
        (~head ~value
-         ~@(told-pairs site event (partition 2 clauses))
+         ~@(told-pairs site #(merge event (clause %1 %2)) clauses)
          ~(if (odd? (count clauses))
             (then site (merge event default) (last clauses))
             (then site (merge event no-clause) (list head value)))))))

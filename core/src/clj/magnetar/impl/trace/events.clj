@@ -52,9 +52,6 @@
         (.isVirtual thread) (str thread-name " #" (.threadId thread))
         :else thread-name))))
 
-(defn- cut [text most]
-  (if (< (long most) (count text)) (str (subs text 0 most) "..") text))
-
 (defn source-text
   "The text of a form as short text, with the most usual marks of the reader."
   [text]
@@ -63,7 +60,7 @@
       (str/replace #"\(quote ([^()\s]+)\)" "'$1")
       (str/replace #"\(var ([^()\s]+)\)" "#'$1")
       (str/replace #"\bp(\d+)__\d+#" "%$1")
-      (cut 200)))
+      (reports/cut 200)))
 
 (defn form-text
   "A form of the source as short text."
@@ -76,7 +73,7 @@
   (let [text (if (shown/redacts?)
                (str (.getName (class error)) ": " (ex-message error) (some->> (ex-data error) shown/shown (str " ")))
                (reports/words error))]
-    (str/replace (cut text 300) #"\s*\n\s*" " ")))
+    (str/replace (reports/cut text 300) #"\s*\n\s*" " ")))
 
 (def ^:private most-arguments 20)
 

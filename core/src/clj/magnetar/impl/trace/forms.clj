@@ -9,28 +9,24 @@
   with the locals that it sees there."
   {:no-doc true}
   (:require
+   [magnetar.impl.match.forms :as forms]
    [magnetar.impl.match.refusals :as refusals]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
-   [magnetar.impl.trace.events :as events])
-  (:import
-   (clojure.lang IObj)))
+   [magnetar.impl.trace.events :as events]))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- the forms of the source
 
-(defn- marked-children [mark form]
+(defn- over-parts
+  "The form with f of each of its parts, of the same kind and with the same metadata."
+  [f form]
   (cond
-    (seq? form) (apply list (map mark form))
     (or (record? form) (not (coll? form))) form
-    (map? form) (into (empty form) (map (fn [[k v]] [(mark k) (mark v)])) form)
-    :else (into (empty form) (map mark) form)))
-
-(defn- kept-meta [form made]
-  (if (and (instance? IObj made) (not (identical? form made)))
-    (with-meta made (meta form))
-    made))
+    (seq? form) (with-meta (apply list (map f form)) (meta form))
+    (map? form) (with-meta (into (empty form) (map (fn [[k v]] [(f k) (f v)])) form) (meta form))
+    :else (with-meta (into (empty form) (map f) form) (meta form))))
 
 (defn- clause?
   "Is the list a part of a form, and none itself: the arity of a function, or a clause of a `try`?"
@@ -45,8 +41,8 @@
     (and (seq? form) (seq form) (not (clause? form)))
     (let [n (count @noted)]
       (vswap! noted conj [(text form) outer])
-      (vary-meta (kept-meta form (marked-children #(marked noted text n %) form)) assoc ::form n))
-    :else (kept-meta form (marked-children #(marked noted text outer %) form))))
+      (vary-meta (over-parts #(marked noted text n %) form) assoc ::form n))
+    :else (over-parts #(marked noted text outer %) form)))
 
 (defn- place-text [file form]
   (str (events/form-text form) (when-some [line (:line (meta form))] (str " at " file ":" line))))
@@ -61,22 +57,17 @@
 (defn- holds-code? [form]
   (and (coll? form) (or (seq? form) (some holds-code? form))))
 
-(defn- function?
-  "Does the form make a function? That cannot fail. The compiler names it after the `def` or binding directly around it: nothing may come between."
-  [form]
-  (and (seq? form) (contains? '#{fn* fn clojure.core/fn} (first form))))
+;; To make a function cannot fail. The compiler names it after the `def` or binding directly around it: nothing may come between.
 
 (defn- part
   "Code of a form after which the form with the number `outer` goes on."
   [site outer form]
   (cond
     (not (holds-code? form)) form
-    (function? form) (last-part site outer form)
+    (forms/function? form) (last-part site outer form)
     (seq? form) (let [value (gensym "value")]
                   `(let* [~value ~(last-part site outer form)] ~(enters site outer) ~value))
-    :else (kept-meta form (if (map? form)
-                            (into (empty form) (map (fn [[k v]] [(part site outer k) (part site outer v)])) form)
-                            (into (empty form) (map #(part site outer %)) form)))))
+    :else (over-parts #(part site outer %) form)))
 
 (defn- last-part
   "Code of a form which the outer form ends with. It has the line of the form, for the frames and errors of the compiler."
@@ -88,7 +79,7 @@
 (defn- statement
   "The forms of a part whose value is dropped. It stays a statement: elsewhere Clojure makes a function of a loop."
   [site outer form]
-  (if (and (seq? form) (not (function? form)))
+  (if (and (seq? form) (not (forms/function? form)))
     [(last-part site outer form) (enters site outer)]
     [(part site outer form)]))
 
@@ -213,7 +204,7 @@
         code (if (identical? expanded form)
                (rewritten site inner form)
                (last-part site inner expanded))]
-    (if (and number (not= number outer) (not (function? form)))
+    (if (and number (not= number outer) (not (forms/function? form)))
       `(do ~(enters site number) ~code)
       code)))
 
@@ -238,7 +229,7 @@
         (cond
           (nil? text) path
           (= n outermost) (conj path text)
-          :else (recur (long (or outer -1)) (conj path text)))))))
+          :else (recur (long outer) (conj path text)))))))
 
 (defn- known
   "The texts that the error has got since the body of the cell began: it may be thrown a second time."
@@ -296,7 +287,7 @@
   (let [[options forms-of-body] (options-and-body arguments)
         file (:file (refusals/site nil form))
         noted (volatile! [])
-        forms-of-body (mapv #(marked noted (partial place-text file) nil %) forms-of-body)
+        forms-of-body (mapv #(marked noted (partial place-text file) -1 %) forms-of-body)
         site {:cell (with-meta (gensym "cell") {:tag 'longs}), :forms (gensym "forms")}]
     `(let [sink# (events/sink "trace-forms" ~options *out*)
            ~(:forms site) ~(deref noted)

@@ -6,6 +6,7 @@
   (:require
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.match.code :as code]
+   [magnetar.impl.match.forms :as forms]
    [magnetar.impl.match.refusals :refer [printed]]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
@@ -96,7 +97,7 @@
   (cond
     (contains? names form) (symbol (if (shown/redacts?) ".." (shown/shown (names form))))
     (and (symbol? form) (= "clojure.core" (namespace form))) (symbol (name form))
-    (and (seq? form) (not (contains? '#{fn fn* clojure.core/fn} (first form)))) (apply list (map #(plain names %) form))
+    (and (seq? form) (not (forms/function? form))) (apply list (map #(plain names %) form))
     (vector? form) (mapv #(plain names %) form)
     :else form))
 
