@@ -433,8 +433,7 @@
   which thread runs a future, or which pool has it in its queue.
 
   The owner of a monitor is read from the stack of a waiting virtual thread, which needs --add-opens
-  java.base/java.lang=ALL-UNNAMED, or else from a thread dump, which the JDK writes to a temporary file. That
-  has no go blocks, unless the program tracks them.
+  java.base/java.lang=ALL-UNNAMED. A thread that runs is only said to be one that may own it.
 
   The program is at a standstill if all its fibers, processes and threads wait, in Magnetar for a second or
   more, without a time limit and not for input. No timer is pending, no work is offloaded, and one of them is
@@ -450,7 +449,8 @@
   a thread outside of the scope runs, or is a platform thread of the program that is not idle in a pool.
 
   No standstill is reported if a cycle explains it, nor in a program of more than 10,000 fibers and threads,
-  nor in a simulation. Where there may be one, the JDK writes a thread dump to a temporary file.
+  nor in a simulation. The JVM needs --add-exports java.base/jdk.internal.vm=ALL-UNNAMED, as bin/magnetar has,
+  so that all virtual threads can be listed.
 
   Reads only the stacks of fibers that may be in a cycle, some 20 µs each, and all stacks if all of a program
   or of a scope waits.

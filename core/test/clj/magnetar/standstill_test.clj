@@ -8,7 +8,8 @@
    [magnetar.dev.child :as child]
    [magnetar.impl.inspect.others :as others]
    [magnetar.impl.inspect.reach :as reach]
-   [magnetar.kernel.checks :as checks])
+   [magnetar.kernel.checks :as checks]
+   [magnetar.support :refer [eventually]])
   (:import
    (magnetar.kernel.channel Channel)))
 
@@ -22,13 +23,8 @@
     (is (= 0 exit) out)
     (into {} (map #(edn/read-string (str "[" % "]"))) (filter #(str/starts-with? % ":") (str/split-lines out)))))
 
-(deftest a-program-can-forbid-thread-dumps
-  (is (string? (others/dumped)))
-  (System/setProperty "magnetar.thread-dumps" "false")
-  (try
-    (is (nil? (others/dumped)))
-    (is (nil? (others/all)))
-    (finally (System/clearProperty "magnetar.thread-dumps"))))
+(def ^:private opens
+  (into child/opens ["--add-exports" "java.base/jdk.internal.vm=ALL-UNNAMED"]))
 
 (def ^:private expected
   "What is found of which program, and what its text names. Of all others nothing is found."
@@ -40,7 +36,7 @@
    :with-go-block [:scope #"3 fibers wait, .* to take from a channel that go "]})
 
 (deftest ^{:limit 300000} standstills-are-found-and-what-may-go-on-is-not-blamed
-  (let [answers (answers child/opens)]
+  (let [answers (answers opens)]
     (is (< 25 (count answers)))
     (doseq [[program found] answers]
       (testing program
@@ -51,7 +47,10 @@
           (is (re-find text (str (peek (first found))))))))))
 
 (deftest ^{:limit 300000} without-local-variables-no-scope-is-named
-  (is (= {:exchange [] :unclosed []} (answers ["-Dmagnetar.locals=false"] [:exchange :unclosed]))))
+  (is (= {:exchange [] :unclosed []} (answers (conj opens "-Dmagnetar.locals=false") [:exchange :unclosed]))))
+
+(deftest ^{:limit 300000} where-virtual-threads-cannot-be-listed-no-standstill-is-reported
+  (is (= {:put []} (answers child/opens [:put]))))
 
 (deftest a-search-says-if-it-did-not-come-to-its-end
   (let [ch (Channel/rendezvous)
@@ -64,3 +63,13 @@
   (let [own (first (filter #(= (.threadId (Thread/currentThread)) (:id %)) (others/all)))]
     (is (= "RUNNABLE" (:state own)))
     (is (not (others/quiet? own)))))
+
+(deftest a-virtual-thread-that-the-kernel-has-not-started-is-among-all
+  (let [end (promise)
+        thread (.start (Thread/ofVirtual) #(deref end))
+        found (fn [] (first (filter #(identical? thread (:thread %)) (others/all))))]
+    (try
+      (is (eventually (and (= "WAITING" (:state (found))) (others/quiet? (found)))))
+      (finally (deliver end true)))
+    (.join thread)
+    (is (nil? (found)))))

@@ -6,10 +6,8 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.inspect.others :as others]
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
-   [magnetar.impl.inspect.thread-dump :as thread-dump]
    [magnetar.impl.runtime])
   (:import
    (java.lang.management LockInfo ManagementFactory MonitorInfo ThreadInfo ThreadMXBean)
@@ -175,17 +173,6 @@
 (defn- virtual? [{:keys [^Thread thread]}]
   (and thread (.isVirtual thread)))
 
-(defn- mark-of-text
-  "The mark of a monitor that a thread dump calls CLASS@HASH."
-  [text]
-  (when-some [[_ class-name hash] (re-matches #"(.*)@(\p{XDigit}{1,8})" text)]
-    [class-name (Integer/parseUnsignedInt hash 16)]))
-
-(defn- dumped-monitors [{:keys [by-thread]} {:keys [id owns] {:keys [how object]} :waits}]
-  {:id (by-thread (parse-long id))
-   :owned (into [] (keep mark-of-text) (cond-> owns (= :notify how) (disj object)))
-   :awaited (when (= :monitor how) (mark-of-text object))})
-
 (defn- by-mark
   "{:owner {mark id}, :awaited {id mark}} of the monitors of all these threads."
   [all]
@@ -199,36 +186,25 @@
 
 (defn- unread
   "The ids of the virtual threads among the nodes that may own a monitor which cannot be read: they run, or wait to be
-  notified, and are not in the dump. Nil if no local variables can be read."
-  [snapshot dumped]
+  notified. Nil if no local variables can be read."
+  [snapshot]
   (when (Locals/isOn)
-    (let [known (into #{} (map (comp parse-long :id)) dumped)]
-      (for [{:keys [id ^Thread thread wait] :as node} (vals (:nodes snapshot))
-            :when (and (virtual? node)
-                       (not (known (.threadId thread)))
-                       (not (identical? thread (Thread/currentThread)))
-                       (or (nil? wait)
-                           (and (#{:park :sleep} (:why wait)) (notified? snapshot node))))]
-        id))))
-
-(defn- with-dumped
-  "What `monitors` returns, with what a thread dump of the JDK says too."
-  [snapshot read]
-  (let [dumped (some-> (others/dumped) thread-dump/threads)]
-    (assoc (merge-with merge (by-mark (map #(dumped-monitors snapshot %) dumped)) read)
-           :unread (vec (unread snapshot dumped)))))
+    (for [{:keys [id ^Thread thread wait] :as node} (vals (:nodes snapshot))
+          :when (and (virtual? node)
+                     (not (identical? thread (Thread/currentThread)))
+                     (or (nil? wait)
+                         (and (#{:park :sleep} (:why wait)) (notified? snapshot node))))]
+      id)))
 
 (defn monitors
   "The monitors of all platform threads, and of these nodes: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each
-  virtual thread among the nodes. If that does not show all owners, as of a virtual thread that runs, the JDK writes a
-  thread dump to a temporary file. That has no go blocks, unless the program tracks them. The ones that may own a monitor
-  then are in :unread."
+  virtual thread among the nodes. If that does not show all owners, as of a virtual thread that runs, the ones that may own
+  a monitor are in :unread."
   [snapshot nodes]
   (let [read (by-mark (concat (map #(platform-monitors snapshot %) (infos-of-platform-threads))
                               (map #(virtual-monitors snapshot %) (filter virtual? nodes))))]
-    (if (and (unknown? read nodes) (<= (count (:nodes snapshot)) (long others/most-nodes)))
-      (with-dumped snapshot read)
-      read)))
+    (cond-> read
+      (unknown? read nodes) (assoc :unread (vec (unread snapshot))))))
 
 (defn hides-monitors?
   "Does the JVM not let us read the monitors of all virtual threads?"

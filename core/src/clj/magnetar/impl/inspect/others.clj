@@ -2,21 +2,15 @@
   "All threads of the JVM, and what the ones that are not nodes of a snapshot can still do.
 
   These others are the JVM's own threads, threads that the JDK has made, such as the workers of its pools, and virtual threads that the kernel has not started.
-  The JDK lists the virtual ones only in a thread dump, which it writes to a file.
 
-  A thread is a map of :id, :name, :state such as \"WAITING\", :frames, the innermost first, and :thread, which is nil for a virtual thread."
+  A thread is a map of :id, :name, :state such as \"WAITING\", :frames, the innermost first, and :thread."
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.containers :as containers]
    [magnetar.impl.inspect.stacks :as stacks]
-   [magnetar.impl.inspect.thread-dump :as thread-dump]
    [magnetar.impl.runtime])
   (:import
-   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
-   (java.io IOException)
-   (java.lang.management ManagementFactory)
-   (java.nio.file Files Path)
-   (java.nio.file.attribute FileAttribute)
    (magnetar.kernel.fiber Environment)
    (magnetar.kernel.scope Offload)))
 
@@ -24,54 +18,21 @@
 
 ;; ---- all threads
 
-(defn- platform-threads []
-  (for [[^Thread thread frames] (Thread/getAllStackTraces)]
-    {:id (.threadId thread) :name (.getName thread) :state (str (.getState thread)) :frames (vec frames) :thread thread}))
-
-(defn- allowed?
-  "May this JVM be asked for a thread dump? It may crash then: see JDK-8364343."
-  []
-  (not= "false" (System/getProperty "magnetar.thread-dumps")))
-
-(defn- written
-  "The text of a thread dump that the JDK has written; nil if it cannot."
-  []
-  (try
-    (let [folder (Files/createTempDirectory "magnetar" (make-array FileAttribute 0)) ; only this user can read it
-          ^Path file (.resolve folder "threads.txt")]
-      (try
-        (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)
-                      (str file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
-        (Files/readString file)
-        (finally
-          (Files/deleteIfExists file)
-          (Files/deleteIfExists folder))))
-    (catch IOException _ nil)))
-
-(defn dumped
-  "The text of the JDK's thread dump; nil if it cannot be written, or the program forbids it."
-  []
-  (when (allowed?) (written)))
-
-(defn- tracked?
-  "Does the JDK know all virtual threads?"
-  []
-  (not= "false" (System/getProperty "jdk.trackAllThreads")))
+(defn- described [^Thread thread frames]
+  {:id (.threadId thread) :name (.getName thread) :state (str (.getState thread)) :frames (vec frames) :thread thread})
 
 (defn all
   "All threads of the JVM; nil if some virtual threads cannot be found."
   []
-  (when-some [text (when (tracked?) (dumped))]
-    (let [platform (vec (platform-threads))
-          known (into #{} (map :id) platform)]
-      (into platform
-            (comp (map #(update % :id parse-long)) (remove #(known (:id %))))
-            (thread-dump/threads text)))))
+  (when-some [virtual (containers/virtual-threads)]
+    (into (mapv (fn [[thread frames]] (described thread frames)) (Thread/getAllStackTraces))
+          (map (fn [^Thread thread] (described thread (.getStackTrace thread))))
+          virtual)))
 
 ;; ---- limits of what is known
 
 (def most-nodes
-  "The most nodes of a program in which a standstill is looked for, since the thread dump has the stacks of all threads."
+  "The most nodes of a program in which a standstill is looked for, since all stacks are read."
   10000)
 
 (def least-ms
