@@ -58,7 +58,7 @@
   (actor/pget ::table))
 
 (defn- unexpected [message state]
-  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :callback-module 'magnetar.registry :message (codec/plain message)})
+  (report/ignored message {:event :unexpected-message :pid (actor/self) :callback-module 'magnetar.registry :message (codec/plain message)})
   [:noreply state])
 
 (defn- handle-info [message state]

@@ -8,6 +8,7 @@
   condv                     prints which clause of a cond, case or receive is taken
   printfv, with-verbose     print a message where the program asks for that much
   step, xf                  tell of what passes a step of a transducer, as on a channel
+  messages, stop, diagram   print the messages of processes, and draw them
 
   A line begins with the process, fiber or thread that does the call. It is indented by the calls around it,
   also by calls of the fibers that started this one. Values are cut short, lazy ones are not realized, and
@@ -21,9 +22,12 @@
    [magnetar.impl.runtime]
    [magnetar.impl.trace.branches :as branches]
    [magnetar.impl.trace.calls :as calls]
+   [magnetar.impl.trace.diagram :as diagrams]
    [magnetar.impl.trace.events :as events]
    [magnetar.impl.trace.forms :as forms]
+   [magnetar.impl.trace.messages :as tracers]
    [magnetar.impl.trace.steps :as steps]
+   [magnetar.match :as match]
    [magnetar.scope.context :as context])
   (:import
    (clojure.lang Namespace)))
@@ -471,3 +475,128 @@
   ([label xf options]
    (arguments/function "trace/xf" xf "(trace/xf \"even\" (filter even?))")
    (steps/around-xf label xf (events/sink "xf" options *out*))))
+
+;; ---- messages
+
+(defn messages*
+  "Traces messages. The macro `messages` calls it.
+
+  Here :match is a function of a message.
+
+  See also `messages`."
+  {:added "0.3"}
+  [options]
+  (tracers/start options *out*))
+
+(defmacro messages
+  "Prints the messages that processes send and take, until a limit is reached.
+
+    (trace/messages {:limit 8})
+    (gen-server/call :shelf [:take :apple])
+    ; [:till] sends 1 to :shelf, call: [:take :apple]
+    ; [:shelf] takes 1: [:take :apple]
+    ; [:shelf] sends 2 to :till, answer: :ok; because of 1
+    ; [:till] takes 2: :ok
+
+  Each message has a number. `because of 1` says that the sender was handling message 1, or was started, also
+  over several go blocks, forks, tasks and spawned processes, by what handled it. A message is lost if there
+  is no process, no room, or no caller that still waits for this answer. A message is not handled if it was
+  taken by a server that has no callback or transition for it. It stays in the mailbox if no clause of a
+  `receive` matches it: see `condv`. A message that a :drop-old mailbox drops is only missing among those
+  taken.
+
+  The trace ends at its limit, by `stop`, or at the first message after its caller has ended: the process,
+  fiber or thread. There may be several traces at once, each with its own numbers. A trace slows the program a
+  little and never stops it: a fiber of its own tells the events. If the events come faster than they are
+  told, up to 1,000 wait and the others are dropped and counted.
+
+  Returns the trace. `deref` gives its events so far, also those that were dropped on the way to :to.
+
+  Throws an IllegalArgumentException if there is no :limit, or for an unknown option.
+
+  Options:
+
+    :limit  the number of events after which the trace ends. Necessary, since a busy program sends more
+            messages than a person can read
+    :match  a pattern, as in `receive`: only messages that match it, calls by their request, and answers to
+            these calls. If the options are not written as a map, a function of a message. Default: all
+    :rate   how many messages a second, at most. Further ones are dropped and counted. Default: no limit
+    :to     a function that gets each event instead of the printed line. Default: a line on what *out* is now.
+            If it throws, that is reported. What it sends is not traced. An event is a map of
+
+              :event   :send, :take, :lost, :unhandled, or :end, the last event
+              :number  of the message. A message that was sent before the trace began has no number
+              :by, :to what sends or takes, and for :send and :lost where the message goes, as texts: a
+                       registered name, else a pid, fiber or thread
+              :kind    :message, :call, :cast or :answer
+              :value   the message, and of a call, cast or answer what it carries
+              :cause   the number of the message because of which it is sent, if there is one
+              :call    of an answer, the number of the call
+              :reason, :limit, :dropped
+                       of the :end: :limit, :stopped or :caller, the limit, and how many were dropped
+
+  Example:
+
+    (def traced (trace/messages {:limit 100, :match [:order _], :to (fn [_])}))
+    (actor/with-process {}
+      (actor/! (actor/self) [:order 7])
+      (actor/! (actor/self) :tick))
+    (trace/stop traced) ;=> {:events 1, :dropped 0, :reason :stopped}
+    (map (juxt :event :number :value) (butlast @traced)) ;=> ([:send 1 [:order 7]])
+
+  See also `diagram`, `stop`, `magnetar.actor/trace`.
+
+  Erlang: dbg:tracer, dbg:p(all, m), and recon_trace for its limits."
+  {:added "0.3" :arglists '([{:keys [limit match rate to]}])}
+  [options]
+  (if (and (map? options) (contains? options :match))
+    (let [matches (with-meta `(match/match ~'message ~(:match options) true :else false) (meta &form))]
+      `(messages* ~(assoc options :match `(fn [~'message] ~matches))))
+    `(messages* ~options)))
+
+(defn stop
+  "Ends a trace of messages.
+
+  Returns a map: :events is the number of its events, :dropped how many were not told, and :reason why it
+  ended, one of :stopped, :limit and :caller.
+
+  Blocks until the events are told, at most for a second. The ones that are left are dropped.
+
+  Throws an IllegalArgumentException if the argument is not what `messages` returned.
+
+  Cancellation: throws it if the caller is cancelled. The trace has ended then.
+
+  Example:
+
+    (trace/stop (trace/messages {:limit 10})) ;=> {:events 0, :dropped 0, :reason :stopped}
+
+  See also `messages`."
+  {:added "0.3"}
+  [messages]
+  (tracers/stop messages))
+
+(defn diagram
+  "Returns a trace of messages as the text of a Mermaid sequence diagram.
+
+  Most tools that show Markdown draw it. An arrow stands where its message was sent. Its label has the number
+  and the value, and says if the message was lost, not handled or not taken, and because of which message it
+  was sent. The arrow of a lost message ends in a cross, the arrow of an answer is dashed. Values are cut
+  short, and shown as `magnetar.inspect/redact-with` allows.
+
+  The argument is what `messages` returned, or a vector of its events.
+
+  Throws an IllegalArgumentException if it is neither.
+
+  Example:
+
+    (println (trace/diagram [{:event :send, :number 1, :by \":till\", :to \":shelf\", :kind :cast, :value :count}
+                             {:event :take, :number 1, :by \":shelf\", :value :count}]))
+    ; sequenceDiagram
+    ;   participant p1 as :till
+    ;   participant p2 as :shelf
+    ;   p1->>p2: 1 cast: :count
+
+  See also `messages`."
+  {:added "0.3"}
+  [messages]
+  (diagrams/text (tracers/events-of messages)))

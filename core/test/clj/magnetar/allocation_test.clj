@@ -10,7 +10,8 @@
    [magnetar.inspect :as inspect]
    [magnetar.scope :refer [fork with-scope]]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [with-hook]])
+   [magnetar.support :refer [with-hook]]
+   [magnetar.trace :as trace])
   (:import
    (clojure.lang Var)
    (com.sun.management ThreadMXBean)
@@ -108,6 +109,16 @@
 
 (defn- echo [to]
   (receive _ (do (! to :pong) (recur to))))
+
+(def ^:private bytes-of-a-message
+  #(bytes-of (in-process (fn [n] (dotimes [_ n] (! (self) :x) (receive :x nil))))))
+
+(deftest a-message-allocates-the-same-before-and-after-a-trace
+  (let [before (bytes-of-a-message)
+        messages (trace/messages {:limit 1, :to (fn [_])})]
+    (actor/join (actor/spawn #(! (self) :x)))
+    (trace/stop messages)
+    (is (<= -1 (- (long (bytes-of-a-message)) (long before)) 1))))
 
 (deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
   (is (<= (bytes-of (in-process (fn [n]

@@ -119,8 +119,8 @@
     unexpected (unexpected type content state data)
     (call? type) [:keep-state-and-data [:reply (nth type 1) [:error [:unexpected-event content :in state]]]]
     :else (do
-            (report/tell {:event :unexpected-event :level :warning :pid (actor/self)
-                          :type (codec/plain type) :content (codec/plain content) :state (codec/plain state)})
+            (report/ignored content {:event :unexpected-event :pid (actor/self)
+                                     :type (codec/plain type) :content (codec/plain content) :state (codec/plain state)})
             :keep-state-and-data)))
 
 (defn- enter [{:keys [states]} state data]

@@ -11,7 +11,7 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit Fiber)
-   (magnetar.kernel.process LocalProcess LongQueues LongQueues$Warning)))
+   (magnetar.kernel.process LocalProcess LongQueues LongQueues$Warning Traffic)))
 
 (set! *warn-on-reflection* true)
 
@@ -74,6 +74,12 @@
   [event]
   (when-not (hand-to-hooks :report event)
     (hand :report event write)))
+
+(defn ignored
+  "Reports that this process has no use for the message that it has taken. A trace of messages shows it."
+  [message event]
+  (Traffic/ignores message)
+  (tell (assoc event :level :warning)))
 
 ;; ---- long mailboxes
 

@@ -258,7 +258,7 @@
           (ended state child why)
           [:noreply state]))
       (do
-        (report/tell {:event :unexpected-message :level :warning :supervisor (:who state) :message (codec/plain message)})
+        (report/ignored message {:event :unexpected-message :supervisor (:who state) :message (codec/plain message)})
         [:noreply state]))))
 
 (defn- handle-cast [request state]

@@ -180,8 +180,8 @@
 (defn unexpected
   "Reports a message that no callback wanted."
   [^Server server message]
-  (report/tell {:event :unexpected-message :level :warning :pid (self) :name (.-who server)
-                :callback-module (label server) :message (codec/plain message)}))
+  (report/ignored message {:event :unexpected-message :pid (self) :name (.-who server)
+                           :callback-module (label server) :message (codec/plain message)}))
 
 ;; ---- messages of sys
 

@@ -18,7 +18,7 @@
 
 ;; ---- the depth: a number, or :off while this fiber tells of an event
 
-(def ^:private depth-key 'magnetar.trace/depth)
+(def depth-key 'magnetar.trace/depth)
 
 (defn depth
   "The depth of traced calls around this one, or :off. Calls no function that a program may trace."
@@ -114,8 +114,31 @@
        (str/join (for [[number clause sentence] others]
                    (str "; not clause " number ", " clause ", since " sentence)))))
 
+(defn- end-text
+  "Why a trace of messages has ended."
+  [{:keys [reason limit dropped]}]
+  (str "the trace of messages ends"
+       (case reason
+         :limit (str " at its limit of " limit (if (= 1 limit) " event" " events"))
+         :caller " with its caller"
+         "")
+       (when (pos? (long dropped)) (str "; " dropped " dropped"))))
+
+(defn- message-text
+  "An event of a message."
+  [{:keys [event number to kind value cause] :as data}]
+  (let [shown (str (when-not (contains? #{nil :message} kind) (str ", " (name kind))) ": " (shown/shown value))
+        numbered (when number (str " " number))]
+    (case event
+      :send (str "sends" numbered " to " to shown (when cause (str "; because of " cause)))
+      :take (str "takes" numbered shown)
+      :lost (str "loses" numbered " to " to shown)
+      :unhandled (str "does not handle" numbered shown)
+      :end (end-text data))))
+
 (defn- event-text [{:keys [event value error label forms] :as data}]
   (cond
+    (#{:send :take :lost :unhandled :end} event) (message-text data)
     (some? label) (step-text data)
     (#{:branch :skip} event) (branch-text data)
     (= :call event) (call-text data)
@@ -123,9 +146,9 @@
     :else (str/join "; in " (cons (str "!! " (error-text error)) forms))))
 
 (defn text
-  "The event as one line."
+  "The event as one line. An event of a message has no depth."
   [{:keys [depth by] :as data}]
-  (str "[" by "] " (apply str (repeat depth "| ")) (event-text data)))
+  (str "[" by "] " (apply str (repeat (or depth 0) "| ")) (event-text data)))
 
 ;; ---- sinks
 

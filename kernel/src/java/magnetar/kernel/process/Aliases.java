@@ -49,15 +49,18 @@ public final class Aliases {
     static void deliver(LocalProcess process, Ref alias, Object message) {
         boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isSeeded() && alias.isAddress();
         Simulated.switchPoint();
-        if (Calls.isCall(alias)) {
-            Calls.deliver(process, alias, message);
-            return;
+        if (!(Calls.isCall(alias) ? Calls.deliver(process, alias, message) : deliver(process, alias, message, wasOpen))) {
+            Traffic.loses(alias, message);
         }
+    }
+
+    /** False if the alias is closed. */
+    private static boolean deliver(LocalProcess process, Ref alias, Object message, boolean wasOpen) {
         Waiter answer;
         Monitor ended;
         synchronized (process) {
             if (!wasOpen && !alias.isAddress()) {
-                return;
+                return false;
             }
             ended = alias.alias == Ref.Alias.REPLY_DEMONITOR && Monitors.endLocked(process, alias) ? (Monitor) alias : null;
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
@@ -69,6 +72,6 @@ public final class Aliases {
         if (ended != null) {
             Monitors.forget(ended);
         }
-        Delivery.wake(process, answer);
+        return Delivery.wake(process, answer);
     }
 }

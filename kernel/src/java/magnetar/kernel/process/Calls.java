@@ -368,11 +368,11 @@ public final class Calls {
         }
         me.awaitResumption();
         if (answer instanceof Failed down && down.ref == call) {
-            me.tell(Dialect.codec().down(call.tag, call, call.object, down.detail));
+            me.tell(Dialect.codec().down(call.tag, call, call.object, down.detail), null);
             return down;
         }
         if (answers(call, answer)) {
-            me.tell(answer);
+            me.tell(answer, null);
             return outcome(call, answer);
         }
         // A message that is not an answer was sent to the reference.
@@ -417,13 +417,14 @@ public final class Calls {
         return ref instanceof Standing;
     }
 
-    /** Handles a message that was sent to the reference of a call. */
-    static void deliver(LocalProcess process, Ref ref, Object message) {
+    /** Handles a message that was sent to the reference of a call. False if the call has ended. */
+    static boolean deliver(LocalProcess process, Ref ref, Object message) {
         Call call = (Call) ref;
-        if (call.isAddress()) {
+        boolean open = call.isAddress();
+        if (open) {
             Simulated.note("reply", process.pid(), message);
-            call.end(message);
         }
+        return open && call.end(message);
     }
 
     /** Called when the process is about to wait in its mailbox. It may never call again. */
@@ -495,12 +496,14 @@ public final class Calls {
             return w != null && w.isUnclaimed();
         }
 
-        /** Ends the call with this message, unless it has ended. */
-        void end(Object message) {
+        /** Ends the call with this message; false if it has ended. */
+        boolean end(Object message) {
             Parked w = waiter;
-            if (w != null && w.claim()) {
+            boolean open = w != null && w.claim();
+            if (open) {
                 w.complete(this, message);
             }
+            return open;
         }
     }
 

@@ -39,6 +39,7 @@ public final class DeadLetters {
 
     static void add(Object to, Object message) {
         LETTERS.current().put(to, message);
+        Traffic.loses(to, message);
     }
 
     private void put(Object to, Object message) {

@@ -66,18 +66,19 @@ final class Delivery {
             case DROP_NEW, DROP_OLD:
                 return Mailbox.CLOSED;
             case FAIL:
-                throw refuse(process, "The mailbox of " + process.pid() + " is full: it holds " + full.capacity
+                throw refuse(process, node, "The mailbox of " + process.pid() + " is full: it holds " + full.capacity
                         + (full.capacity == 1 ? " message" : " messages") + ", and was made to refuse more. Send less, or wait for answers.");
             default:
                 if (LocalProcess.of(sender) == process) {
-                    throw refuse(process, "The process " + process.pid() + " sends to itself, and its own mailbox is full with " + full.capacity
+                    throw refuse(process, node, "The process " + process.pid() + " sends to itself, and its own mailbox is full with " + full.capacity
                             + " messages: it would wait for itself. Receive first.");
                 }
                 return awaitRoom(process, sender, node, full);
         }
     }
 
-    private static RuntimeException refuse(LocalProcess process, String sentence) {
+    private static RuntimeException refuse(LocalProcess process, Node node, String sentence) {
+        Traffic.loses(process.pid(), node.message);
         return Dialect.codec().misuse("mailbox-full", sentence, Map.of("pid", process.pid()));
     }
 

@@ -159,7 +159,7 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
                 if (made != null) {
                     keepContext(n.context());
                     mailbox.remove(n);
-                    tell(n.message);
+                    tell(n.message, n.context());
                     return made;
                 }
             }
@@ -252,9 +252,10 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
         return to;
     }
 
-    /** Reports a message that the process has taken. */
-    void tell(Object message) {
+    /** Reports a message that the process has taken, with the context values of its sender, or null. */
+    void tell(Object message, Object context) {
         Simulated.note("receives", pid, message);
+        Traffic.takes(message, context);
         Pid to = liveTracer();
         if (to != null) {
             Send.signal(to, Dialect.codec().trace(pid, message, null));

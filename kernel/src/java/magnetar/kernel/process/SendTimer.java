@@ -44,6 +44,6 @@ final class SendTimer extends Timer implements Runnable {
 
     @Override
     public void run() {
-        Send.signal(to, message, context);
+        Send.signal(to, message, Traffic.sends(null, to, message, context));
     }
 }

@@ -1,0 +1,379 @@
+(ns magnetar.trace-messages-test
+  "Traces of messages. Other tests send messages meanwhile, so each trace matches its own."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! after receive self spawn with-process]]
+   [magnetar.async :as a]
+   [magnetar.gen-server :as gs]
+   [magnetar.gen-statem :as statem]
+   [magnetar.inspect :as inspect]
+   [magnetar.registry :as registry]
+   [magnetar.scope :as scope :refer [fork with-scope]]
+   [magnetar.support :refer [refusal value-of with-failures with-hook]]
+   [magnetar.task :as task]
+   [magnetar.test :as mt]
+   [magnetar.trace :as trace])
+  (:import
+   (java.io StringWriter)
+   (java.util.concurrent CountDownLatch)))
+
+(set! *warn-on-reflection* true)
+
+(defn- nothing [_])
+
+(defn- happened
+  "The events of the trace without its end: [event number value], and the cause if there is one."
+  [events]
+  (mapv (fn [{:keys [event number value cause]}] (cond-> [event number value] cause (conj cause)))
+        (remove #(= :end (:event %)) events)))
+
+(defn- causes
+  "From the value of each message that was sent to the value of the message because of which it was sent."
+  [events]
+  (let [sent (filter #(= :send (:event %)) events)
+        values (into {} (map (juxt :number :value)) sent)]
+    (into {} (map (juxt :value (comp values :cause))) sent)))
+
+(defn- traced*
+  [options f]
+  (let [messages (trace/messages* (merge {:limit 1000, :to nothing} options))]
+    (try
+      (f)
+      (finally (trace/stop messages)))
+    @messages))
+
+(defmacro ^:private traced
+  "The events of the messages whose vectors begin with ::it, while body runs in a process."
+  [& body]
+  `(traced* {:match #(and (vector? %) (= ::it (first %)))} (fn [] (with-process {} ~@body))))
+
+(defn- it [x] [::it x])
+
+(def ^:private shelf
+  {:init        (fn [told] [:ok told])
+   :handle-call (fn [[_ x :as request] from told]
+                  (case x
+                    :slow (do @told [:reply (it :late) told])
+                    [:reply (it [:answer request]) told]))
+   :handle-cast (fn [[_ x] told] (when (instance? clojure.lang.IFn x) (x)) [:noreply told])})
+
+(defn- start-shelf
+  ([] (start-shelf nil))
+  ([state] (second (gs/start shelf state))))
+
+;; ---- events
+
+(deftest a-message-is-told-when-it-is-sent-and-when-it-is-taken
+  (is (= [[:send 1 (it 1)] [:take 1 (it 1)]]
+         (happened (traced
+                     (! (self) (it 1))
+                     (! (self) [:not-it 2])
+                     (receive [::it n] n))))))
+
+(deftest a-message-that-stays-in-the-mailbox-is-not-taken
+  (is (= [[:send 1 (it 1)] [:send 2 (it 2)] [:take 2 (it 2)]]
+         (happened (traced
+                     (! (self) (it 1))
+                     (! (self) (it 2))
+                     (receive [::it 2] 2))))))
+
+(deftest one-object-in-two-messages-is-two-messages
+  (let [message (it :same)]
+    (is (= [[:send 1 message] [:send 2 message] [:take 1 message] [:take 2 message]]
+           (happened (traced
+                       (! (self) message)
+                       (! (self) message)
+                       (receive [::it _] nil)
+                       (receive [::it _] nil)))))))
+
+(deftest a-call-and-its-answer-are-told
+  (let [server (start-shelf)
+        [call taken answer got] (traced (gs/call server (it :apple)))]
+    (is (= [:send 1 :call (it :apple)] ((juxt :event :number :kind :value) call)))
+    (is (= [:take 1] ((juxt :event :number) taken)))
+    (is (= [:send 2 :answer 1 1] ((juxt :event :number :kind :call :cause) answer)))
+    (is (= [:take 2] ((juxt :event :number) got)))
+    (is (= (:by call) (:to answer) (:by got)))
+    (gs/stop server)))
+
+(deftest an-answer-that-comes-too-late-is-lost
+  (let [gate (promise)
+        done (promise)
+        server (start-shelf gate)
+        events (traced
+                 (is (= :gave-up (gs/call server (it :slow) {:timeout 1 :else :gave-up})))
+                 (gs/cast server [:after #(deliver done true)])
+                 (deliver gate true)
+                 (value-of done))]
+    (is (= [[:send 1 (it :slow)] [:take 1 (it :slow)] [:send 2 (it :late) 1] [:lost 2 (it :late)]] (happened events)))
+    (gs/stop server)))
+
+(deftest a-message-to-a-dead-process-is-lost
+  (let [pid (spawn (fn []))]
+    (actor/join pid)
+    (is (= [[:send 1 (it 1)] [:lost 1 (it 1)]] (happened (traced (! pid (it 1))))))))
+
+(deftest a-message-without-room-is-lost
+  (let [events (traced
+                 (let [gate (promise)
+                       pid (actor/spawn-opt (fn [] @gate) {:mailbox {:capacity 1, :when-full :fail}})]
+                   (! pid (it 1))
+                   (is (= :magnetar/mailbox-full (:magnetar/reason (refusal #(! pid (it 2))))))
+                   (deliver gate true)))]
+    (is (= [[:send 1 (it 1)] [:send 2 (it 2)] [:lost 2 (it 2)]] (happened events)))))
+
+(defn- collected
+  "What the operation of a server reports, in a vector with the events of the trace."
+  [f]
+  (let [reports (atom [])]
+    [(with-hook [:report #(swap! reports conj %)] (f)) @reports]))
+
+(deftest a-message-that-a-server-has-no-callback-for-is-not-handled
+  (let [server (start-shelf)
+        [events] (collected #(traced (! server (it :what)) (gs/call server [:sync])))]
+    (is (= [[:send 1 (it :what)] [:take 1 (it :what)] [:unhandled 1 (it :what)]] (happened events)))
+    (gs/stop server)))
+
+(deftest an-event-without-transition-is-not-handled
+  (let [[_ door] (statem/start (statem/machine {:initial :shut, :states {:shut {:on {:open :shut}}}}) nil)
+        [events] (collected #(traced (statem/cast door (it :kick)) (statem/call door :open)))]
+    (is (= [[:send 1 (it :kick)] [:take 1 (it :kick)] [:unhandled 1 (it :kick)]] (happened events)))
+    (statem/stop door)))
+
+(deftest a-message-to-a-registry-is-not-handled
+  (let [[events] (collected #(traced
+                               (let [[_ pid] (registry/start-link {:name ::registry, :keys :unique})]
+                                 (! pid (it :what))
+                                 (gs/stop pid))))]
+    (is (= [[:send 1 (it :what)] [:take 1 (it :what)] [:unhandled 1 (it :what)]] (happened events)))))
+
+(deftest a-timer-sends
+  (let [[sent taken] (traced
+                       (actor/send-after 1 (self) (it :due))
+                       (receive [::it :due] nil (after 20000 nil)))]
+    (is (= [:send "a timer"] ((juxt :event :by) sent)))
+    (is (= [:take 1] ((juxt :event :number) taken)))))
+
+(deftest a-process-goes-by-its-registered-name-also-when-it-is-dead
+  (let [pid (spawn (fn [] (receive [::it :end] nil)))]
+    (actor/register ::till pid)
+    (let [[sent _ _ lost] (traced
+                            (! ::till (it :end))
+                            (actor/join pid)
+                            (! pid (it :more)))]
+      (is (= (pr-str ::till) (:to sent) (:to lost))))))
+
+;; ---- causes
+
+(deftest causes-cross-sends-spawns-go-blocks-forks-and-tasks
+  (let [me (atom nil)
+        sends (fn [x] (fn [] (! @me (it x))))
+        work (fn [x]
+               (case x
+                 :spawn (spawn (sends [:by x]))
+                 :go (a/go ((sends [:by x])))
+                 :fork (with-scope [s] (fork s (sends [:by x])))
+                 :task (task/await (task/async (sends [:by x])))
+                 :send ((sends [:by x]))))
+        ways [:send :spawn :go :fork :task]
+        events (traced
+                 (reset! me (self))
+                 (let [worker (spawn (fn [] (dotimes [_ (count ways)] (receive [::it x] (work x)))))]
+                   (doseq [x ways]
+                     (! worker (it x))
+                     (receive [::it [:by x]] nil (after 20000 nil)))))]
+    (is (= (into {} (map (fn [x] [(it [:by x]) (it x)])) ways)
+           (select-keys (causes events) (map #(it [:by %]) ways))))))
+
+(deftest causes-cross-servers-on-threads-and-on-demand
+  (doseq [hosting [:threaded :activated]]
+    (let [me (atom nil)
+          [_ server] (gs/start shelf nil {:hosting hosting})
+          events (traced
+                   (reset! me (self))
+                   (doseq [x [1 2]]
+                     (gs/cast server [::it (fn [] (! @me (it x)))])
+                     (receive [::it x] nil (after 20000 nil))))]
+      (is (= [[1 nil] [2 1] [3 2] [4 3]] (map (juxt :number :cause) (filter #(= :send (:event %)) events))))
+      (gs/stop server))))
+
+(deftest the-answer-to-a-call-of-ones-own-is-no-cause
+  (let [server (start-shelf)
+        me (atom nil)
+        events (traced
+                 (reset! me (self))
+                 (let [worker (spawn (fn []
+                                       (receive [::it :ask] nil)
+                                       (gs/call server (it :apple))
+                                       (! @me (it :done))))]
+                   (! worker (it :ask))
+                   (receive [::it :done] nil (after 20000 nil))))]
+    (is (= (it :ask) (get (causes events) (it :apple)) (get (causes events) (it :done))))
+    (gs/stop server)))
+
+(deftest a-message-that-is-not-traced-hands-on-its-cause
+  (let [me (atom nil)
+        events (traced
+                 (reset! me (self))
+                 (let [worker (spawn (fn [] (receive [:between] (! @me (it :second)))))
+                       first-one (spawn (fn [] (receive [::it :first] (! worker [:between]))))]
+                   (! first-one (it :first))
+                   (receive [::it :second] nil (after 20000 nil))))]
+    (is (= {(it :first) nil, (it :second) (it :first)} (causes events)))))
+
+;; ---- limits
+
+(deftest a-trace-needs-a-limit-and-ends-there
+  (is (= :magnetar/no-limit (:magnetar/reason (refusal #(trace/messages {})))))
+  (is (= :magnetar/bad-option (:magnetar/reason (refusal #(trace/messages {:limit 0})))))
+  (is (= :magnetar/unknown-option (:magnetar/reason (refusal #(trace/messages {:limit 1, :limits 1})))))
+  (is (= :magnetar/not-a-tracer (:magnetar/reason (refusal #(trace/stop 1))) (:magnetar/reason (refusal #(trace/diagram nil)))))
+  (with-process {}
+    (let [messages (trace/messages {:limit 3, :match [::it _], :to nothing})]
+      (dotimes [n 3] (! (self) (it n)))
+      (! (self) (it 4))
+      (is (= [:send :send :send :end] (map :event @messages)))
+      (is (= {:events 3, :dropped 0, :reason :limit} (trace/stop messages) (trace/stop messages)))
+      (is (re-matches #"#<trace of messages, 4 events, ended>" (pr-str messages))))))
+
+(deftest a-trace-ends-with-its-caller
+  (doseq [start [#(let [traced (promise)]
+                    (actor/join (spawn (fn [] (deliver traced (%)))))
+                    @traced)
+                 #(let [traced (promise)]
+                    (.join (doto (Thread. (fn [] (deliver traced (%)))) .start))
+                    @traced)]]
+    (let [messages (start #(trace/messages* {:limit 9, :match (fn [m] (and (vector? m) (= ::it (first m)))), :to nothing}))]
+      (with-process {}
+        (! (self) (it 1)))
+      (is (= [:caller] (map :reason @messages))))))
+
+(deftest a-rate-drops-and-counts
+  (mt/with-virtual-clock
+    (let [events (traced* {:rate 2, :match #(and (vector? %) (= ::it (first %)))}
+                   #(with-process {}
+                      (dotimes [n 5] (! (self) (it n)))
+                      (receive [::it 4] nil)
+                      (receive [::it 0] nil)))]
+      (is (= [[:send 1 (it 0)] [:send 2 (it 1)] [:take 1 (it 0)]] (happened events)))
+      (is (= 3 (:dropped (peek events)))))))
+
+(deftest a-sink-that-waits-stops-nothing-and-its-events-are-counted
+  (let [gate (CountDownLatch. 1)
+        messages (trace/messages {:limit 5000, :match [::it _], :to (fn [_] (.await gate))})]
+    (with-process {}
+      (dotimes [n 2000] (! (self) (it n)))
+      (dotimes [_ 2000] (receive [::it _] nil)))
+    (let [{:keys [events dropped]} (trace/stop messages)]
+      (is (= 4000 events))
+      (is (<= 3999 dropped 4001)))
+    (.countDown gate)))
+
+(deftest a-sink-that-fails-is-reported-and-stops-nothing
+  (with-failures [failures]
+    (with-process {}
+      (let [messages (trace/messages {:limit 3, :match [::it _], :to (fn [_] (throw (ex-info "no sink" {})))})]
+        (! (self) (it 1))
+        (is (= 1 (receive [::it n] n)))
+        (trace/stop messages)))
+    (is (= 3 (count @failures)))))
+
+(deftest a-sink-that-sends-is-not-traced
+  (with-process {}
+    (let [me (self)
+          messages (trace/messages {:limit 100, :match [::it _], :to (fn [_] (! me (it :told)))})]
+      (! me (it 1))
+      (trace/stop messages)
+      (is (= [[:send 1 (it 1)]] (happened @messages)))
+      (is (= (it :told) (receive [::it :told] (it :told)))))))
+
+(deftest two-traces-count-for-themselves
+  (with-process {}
+    (let [all (trace/messages {:limit 100, :match [::it _], :to nothing})
+          odd (trace/messages {:limit 100, :match [::it (n :guard odd?)], :to nothing})]
+      (dotimes [n 3] (! (self) (it n)))
+      (trace/stop all)
+      (trace/stop odd)
+      (is (= [1 2 3] (map :number (butlast @all))))
+      (is (= [[:send 1 (it 1)]] (happened @odd))))))
+
+(deftest a-pattern-sees-the-locals-around-it
+  (with-process {}
+    (let [wanted ::wanted
+          messages (trace/messages {:limit 10, :match [::it wanted], :to nothing})]
+      (! (self) (it ::other))
+      (! (self) (it wanted))
+      (trace/stop messages)
+      (is (= [[:send 1 (it ::wanted)]] (happened @messages))))))
+
+(deftest messages-of-a-simulation-are-traced
+  (let [run #(let [events (atom [])]
+               (mt/simulate {:seed 7}
+                 (let [messages (trace/messages {:limit 100, :match [::it _], :to nothing})]
+                   (with-process {}
+                     (let [me (self)]
+                       (dotimes [n 3] (spawn (fn [] (! me (it n)))))
+                       (dotimes [_ 3] (receive [::it _] nil))))
+                   (trace/stop messages)
+                   (reset! events (happened @messages))))
+               @events)]
+    (is (= 6 (count (run))))
+    (is (= (run) (run)))))
+
+;; ---- text
+
+(deftest lines-are-printed
+  (let [out (StringWriter.)
+        server (start-shelf)]
+    (actor/register ::shelf server)
+    (actor/join (spawn (fn []
+                         (actor/register ::till (self))
+                         (binding [*out* out]
+                           (let [messages (trace/messages {:limit 100, :match [::it _]})]
+                             (gs/call ::shelf (it :apple))
+                             (trace/stop messages))))))
+    (is (= ["[::till] sends 1 to ::shelf, call: [::it :apple]"
+            "[::shelf] takes 1: [::it :apple]"
+            "[::shelf] sends 2 to ::till, answer: [::it [:answer [::it :apple]]]; because of 1"
+            "[::till] takes 2: [::it [:answer [::it :apple]]]"
+            "[::till] the trace of messages ends"]
+           (str/split-lines (str/replace (str out) ":magnetar.trace-messages-test/" "::"))))
+    (gs/stop server)))
+
+(deftest a-diagram-marks-what-was-lost-not-handled-and-not-taken
+  (is (= ["sequenceDiagram"
+          "  participant p1 as :till"
+          "  participant p2 as 0.7.1 spawn shop.clj:3"
+          "  p1->>p2: 1 call: [:take #quot;a#59; b#quot;]"
+          "  p2--xp1: 2 answer, lost, because of 1: :ok"
+          "  p1->>p2: 3 cast, not handled: #35;{#lt;}"
+          "  p1->>p2: 4, not taken: :x"
+          "  Note over p1: takes :down"]
+         (let [shop "#magnetar/pid \"0.7.1 spawn shop.clj:3\""]
+           (str/split-lines
+             (trace/diagram [{:event :send, :number 1, :by ":till", :to shop, :kind :call, :value [:take "a; b"]}
+                             {:event :take, :number 1, :by shop, :value [:take "a; b"]}
+                             {:event :send, :number 2, :by shop, :to ":till", :kind :answer, :value :ok, :cause 1}
+                             {:event :lost, :number 2, :by shop, :to ":till", :kind :answer, :value :ok}
+                             {:event :send, :number 3, :by ":till", :to shop, :kind :cast, :value #{'<}}
+                             {:event :take, :number 3, :by shop, :value #{'<}}
+                             {:event :unhandled, :number 3, :by shop, :value #{'<}}
+                             {:event :send, :number 4, :by ":till", :to shop, :kind :message, :value :x}
+                             {:event :take, :by ":till", :value :down}
+                             {:event :end, :reason :stopped, :dropped 0}]))))))
+
+(deftest secrets-are-not-shown
+  (let [out (StringWriter.)
+        messages (atom nil)]
+    (inspect/redact-with #(if (= ::it (when (vector? %) (first %))) [::it :hidden] %))
+    (try
+      (binding [*out* out]
+        (with-process {}
+          (reset! messages (trace/messages {:limit 10, :match [::it _]}))
+          (! (self) (it "secret"))
+          (trace/stop @messages)))
+      (testing "in lines, diagrams and at the prompt"
+        (doseq [text [(str out) (trace/diagram @messages) (pr-str @messages)]]
+          (is (not (str/includes? text "secret")))))
+      (finally (inspect/redact-with nil)))))
