@@ -15,7 +15,7 @@ import magnetar.kernel.time.Wheel;
  */
 public final class Callback extends Waiter {
     private final long id = Fiber.current().nextId();
-    private final Object context = Fiber.current().context();
+    private final Object context = Fiber.current().outgoing();
     private final Handler.Completion target;
     private final boolean onCaller;
     private Select.Losers losers;
@@ -56,12 +56,11 @@ public final class Callback extends Waiter {
         @Override
         public void complete(Object result) {
             Fiber fiber = Fiber.current();
-            Object before = fiber.context();
-            fiber.setContext(context);
+            Object before = fiber.enterContext(context);
             try {
                 target.complete(result);
             } finally {
-                fiber.setContext(before);
+                fiber.leaveContext(before);
             }
         }
     }

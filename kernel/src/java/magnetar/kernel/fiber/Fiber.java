@@ -118,9 +118,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return Integer.toUnsignedLong((int) (environment.nanoTime() >> AGE_UNIT) - madeAt) << AGE_UNIT;
     }
 
-    /** Takes the context of the fiber that starts this one, and the scope that owns it. */
-    Fiber inherit(Fiber starter, Object owner) {
-        context = starter.context;
+    /**
+     * Takes the {@link #outgoing} context of the fiber that starts this one, and the scope that owns it. The
+     * thread-locals in it are put in place when the body {@link #begins}.
+     */
+    Fiber inherit(Object outgoing, Object owner) {
+        context = outgoing;
         home = owner;
         return this;
     }
@@ -161,6 +164,48 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     /** Replaces the context values. The caller restores the former ones. */
     public void setContext(Object values) {
         context = values;
+    }
+
+    /**
+     * The context of what this fiber, the current one, starts or sends: its context values, with thread-locals
+     * if {@link Propagation} is on.
+     */
+    public Object outgoing() {
+        return Propagation.capture(context);
+    }
+
+    /** Called on the new thread before its body. */
+    void begins() {
+        if (context != null) {
+            takeUp(context);
+        }
+    }
+
+    /** Takes an {@link #outgoing} context up for good. For a thread that has done no other work yet. */
+    public void takeUp(Object outgoing) {
+        context = outgoing;
+        if (outgoing instanceof Propagation.Captured c) {
+            context = Propagation.takeUp(c);
+        }
+    }
+
+    /**
+     * Puts an {@link #outgoing} context in place of the present one. Returns what {@link #leaveContext} wants.
+     */
+    public Object enterContext(Object outgoing) {
+        Object before = Propagation.enter(context, outgoing);
+        context = Propagation.valuesOf(outgoing);
+        return before;
+    }
+
+    /** Begins work after which {@link #leaveContext} restores the present context. */
+    public Object keepContext() {
+        return Propagation.keep(context);
+    }
+
+    /** Restores the context that this fiber had before it entered another. */
+    public void leaveContext(Object before) {
+        context = Propagation.leave(before);
     }
 
     /**

@@ -39,6 +39,7 @@ public abstract class FiberBody implements Runnable {
     public final void run() {
         Schedulers.chosen().resumed();
         try {
+            fiber.begins();
             execute();
         } catch (Throwable t) {
             Failures.report(Thread.currentThread(), t);

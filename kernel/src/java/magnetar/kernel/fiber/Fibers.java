@@ -78,7 +78,16 @@ public final class Fibers {
         return prepare(Fiber.current(), name, owner, body);
     }
 
-    /** The same, on a platform thread. */
+    /**
+     * The same, for a fiber that takes no context. The starter may hold a lock, and capturing a context can
+     * call accessors of the program.
+     */
+    public static Fiber prepareWithoutContext(String name, Object owner, Runnable body) {
+        Environment environment = Fiber.current().environment();
+        return prepare(environment, environment.newThread(name, body), owner, body, null);
+    }
+
+    /** The same as {@link #prepare}, on a platform thread. */
     public static Fiber prepareOnPlatform(String name, Object owner, Runnable body) {
         return prepare(Fiber.current(), Fiber.current().environment().newPlatformThread(name, body), owner, body);
     }
@@ -96,7 +105,9 @@ public final class Fibers {
     /** Records that the current fiber runs its body now, and returns it. */
     public static Fiber begun() {
         Schedulers.chosen().resumed();
-        return Fiber.current();
+        Fiber fiber = Fiber.current();
+        fiber.begins();
+        return fiber;
     }
 
     /** Drops the current fiber, whose body has ended. */
@@ -116,14 +127,19 @@ public final class Fibers {
     }
 
     private static Fiber prepare(Fiber starter, Thread thread, Object owner, Runnable body) {
-        Fiber fiber = enroll(thread, starter.environment(), body).inherit(starter, owner);
+        return prepare(starter.environment(), thread, owner, body, starter.outgoing());
+    }
+
+    private static Fiber prepare(Environment environment, Thread thread, Object owner, Runnable body, Object context) {
+        Fiber fiber = enroll(thread, environment, body).inherit(context, owner);
         fiber.hold(thread);
         return fiber;
     }
 
     private static Fiber startWeak(Fiber starter, String name, FiberBody body) {
+        Object context = starter.outgoing();
         Thread thread = starter.environment().newThread(name, body);
-        Fiber fiber = enroll(thread, starter.environment(), body).inherit(starter, null);
+        Fiber fiber = enroll(thread, starter.environment(), body).inherit(context, null);
         if (!Environment.startUntracked(thread)) {
             body.executor = Executors.newThreadPerTaskExecutor(new Given(thread));
             body.executor.execute(body);

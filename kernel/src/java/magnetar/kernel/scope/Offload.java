@@ -299,7 +299,7 @@ public final class Offload {
         Call(Callable<?> work, Fiber caller) {
             this.work = work;
             this.caller = caller;
-            this.context = caller.context();
+            this.context = caller.outgoing();
             this.environment = caller.environment();
             this.scope = Scope.enclosing(caller);
             this.deadline = Scope.deadlineOf(caller);
@@ -327,13 +327,13 @@ public final class Offload {
             if (!begin(on)) {
                 return;
             }
-            on.setContext(context);
+            Object before = on.enterContext(context);
             try {
                 value = work.call();
             } catch (Throwable t) {
                 error = t;
             }
-            on.setContext(null);
+            on.leaveContext(before);
             finish();
             on.leave();
             Thread.interrupted(); // an interrupt that the work sent to itself must not reach the next work
