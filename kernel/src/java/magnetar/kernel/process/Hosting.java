@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.function.UnaryOperator;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Propagation;
 import magnetar.kernel.report.NoMemory;
 import magnetar.kernel.report.Reserve;
 import magnetar.kernel.sched.Fault;
@@ -35,7 +36,7 @@ public final class Hosting {
 
         @Override
         public Object call() throws Exception {
-            Fiber.current().setContext(context);
+            Fiber.current().takeUp(context);
             return next.call();
         }
     }
@@ -71,7 +72,7 @@ public final class Hosting {
      */
     public static void passivate(LocalProcess me, Callable<?> next) {
         me.fiber().check();
-        throw new Continue(me, next, true, me.fiber().context());
+        throw new Continue(me, next, true, me.fiber().outgoing());
     }
 
     /**
@@ -196,7 +197,7 @@ public final class Hosting {
         }
         Passivated.remove(rest);
         process.enter(host);
-        host.setContext(c.context);
+        host.setContext(Propagation.valuesOf(c.context)); // the thread has kept its thread-locals
         host.check();
         return false;
     }

@@ -25,7 +25,7 @@ final class InFlight {
 
     /** Sends a message of the current fiber to an address of the process. */
     static void message(Fiber sender, LocalProcess receiver, Object to, Object message) throws InterruptedException {
-        Object context = Traffic.sends(sender, to, message, sender.context());
+        Object context = Traffic.sends(sender, to, message, sender.outgoing());
         if (!(Simulated.mayDelay() && delaysMessage(sender, receiver, to, message, context))) {
             Delivery.deliver(receiver, sender, to, message, context);
         }
@@ -51,7 +51,7 @@ final class InFlight {
 
     /** Sends a message of the current fiber to which no bound applies. */
     static void control(Fiber sender, Pid to, Object message) {
-        Object context = Traffic.sends(sender, to, message, sender.context());
+        Object context = Traffic.sends(sender, to, message, sender.outgoing());
         if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message, context)))) {
             Send.signal(to, message, context);
         }

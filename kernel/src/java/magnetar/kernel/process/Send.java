@@ -115,7 +115,7 @@ public final class Send {
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false, sender.context());
+            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false, sender.outgoing());
             sender.check(); // the sender may have sent the signal to itself
         }
     }

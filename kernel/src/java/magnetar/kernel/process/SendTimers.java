@@ -42,7 +42,7 @@ public final class SendTimers {
 
     /** The context values of the message, or null. The timer of a process for itself belongs to no other work. */
     private static Object contextFor(Fiber fiber, Object to) {
-        Object context = fiber.context();
+        Object context = fiber.outgoing();
         return context == null || isOwn(fiber, to) ? null : context;
     }
 

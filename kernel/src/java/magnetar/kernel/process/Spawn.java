@@ -205,8 +205,7 @@ public final class Spawn {
         }
         OnFiber body = (OnFiber) process; // a process on its caller's thread is never passivated
         body.work = work;
-        Fiber fiber = Fibers.prepare(process.pid().label(), process, body);
-        fiber.setContext(null); // not the context of the sender
+        Fiber fiber = Fibers.prepareWithoutContext(process.pid().label(), process, body); // the context of the sender is not its own
         Passivated.remove(waiter);
         begin(process, fiber); // if that fails, the process is killed
     }
