@@ -6,6 +6,7 @@
    [magnetar.gen-event.handlers :as handlers]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.context :as context]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
@@ -25,10 +26,10 @@
   (.server (LocalProcess/current)))
 
 (defn- attempt
-  "What the callback of the handler returns, or that it Failed."
+  "What the callback of the handler returns, or that it Failed. The next handler does not see the thread-locals that it sets."
   [behaviour word & arguments]
   (try
-    (apply (behaviour/callback behaviour word) arguments)
+    (context/restored (apply (behaviour/callback behaviour word) arguments))
     (catch Throwable t (host/escaped (server) behaviour t))))
 
 (defn- exit-of [^Failed failed]

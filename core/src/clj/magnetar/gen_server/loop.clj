@@ -7,6 +7,7 @@
    [magnetar.gen-server.queue-age :as queue-age]
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.context :as context]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host :refer [at guarded head size]]
@@ -85,7 +86,7 @@
   (let [[_ argument :as message] (.-action now)
         state (.-state now)
         value (guarded server
-                       ((lacking server :handle-continue (codec/text message)) argument state))]
+                       (context/restored ((lacking server :handle-continue (codec/text message)) argument state)))]
     (interpret server :handle-continue message state (.-debug now) value)))
 
 (defn- next-of

@@ -186,7 +186,7 @@
 (defn- called
   "What the callback of the state returns; or that it Failed."
   [server ^Now now type content]
-  (guarded server ((.-on now) type content (.-data now))))
+  (guarded server (context/restored ((.-on now) type content (.-data now)))))
 
 (defn- enter
   "Calls the callback for having entered its state; starts the timeouts of the transition and its own."

@@ -94,11 +94,11 @@
         (.close out)))))
 
 (defn- keeping-context
-  "`f` with the context values that this thread has; a thread of an executor has none of its own."
+  "`f` with the context that this thread has; a thread of an executor has none of its own, and keeps none."
   [f]
-  (if-some [context (.context (Fiber/current))]
+  (if-some [context (context/outgoing)]
     (^:once fn* [] (context/call-in context f))
-    f))
+    (^:once fn* [] (context/restored (f)))))
 
 (defn- on-executor [site f ^Channel out workload]
   (.execute (executor-for workload)

@@ -270,7 +270,7 @@
   (let [^LocalProcess process (.-process server)]
     (if-some [context (.takeMessageContext process)]
       (context/call-in (context/over process (context/own) context) #(handle-here server message state debug))
-      (handle-here server message state debug))))
+      (context/restored (handle-here server message state debug)))))
 
 (defn- step [^Server server message state debug nanos]
   (let [word (head message)]

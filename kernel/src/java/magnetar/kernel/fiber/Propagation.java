@@ -47,6 +47,11 @@ public final class Propagation {
         return before;
     }
 
+    /** True if it is on. */
+    public static boolean isOn() {
+        return current != null;
+    }
+
     /** What is on, or null. */
     public static Propagation current() {
         return current;
