@@ -21,7 +21,7 @@
   (:import
    (ch.qos.logback.classic Logger)
    (ch.qos.logback.classic.spi ILoggingEvent)
-   (ch.qos.logback.core.read ListAppender)
+   (ch.qos.logback.core Appender AppenderBase)
    (io.micrometer.context ContextRegistry ThreadLocalAccessor)
    (io.micrometer.context.integration Slf4jThreadLocalAccessor)
    (io.opentelemetry.api.trace Span SpanContext TraceFlags TraceState)
@@ -137,9 +137,9 @@
     (is (= adas (scope/offload seen)) "offload")
     (is (= (repeat 1000 adas) (fold/pmap (fn [_] (seen)) (range 1000))) "pmap")
     (is (= (repeat 100 adas) (fold/pmap (fn [_] (seen)) (range 100) {:lazy true})) "lazy pmap")
-    (is (= #{adas} (set (fold/into [] (map (fn [_] (seen))) (vec (range 100000))))) "fold")
+    (is (= #{adas} (set (fold/fold into conj (fold/map (fn [_] (seen)) (vec (range 100000)))))) "fold")
     (is (= adas (actor/join (spawn seen))) "spawn")
-    (is (= adas (task/await (task/async seen))) "task")
+    (is (= adas (actor/with-process {} (task/await (task/async seen)))) "task")
     (is (= adas (let [p (promise)] (timer/apply-after 0 #(deliver p (seen))) (deref p 5000 :late))) "apply-after")
     (is (= none (actor/join (actor/spawn-opt seen {:context :none}))) "spawn without a context")
     (is (= adas (actor/join (actor/spawn-opt seen {:context {}}))) "spawn with context values of its own")
@@ -325,8 +325,8 @@
 
 (deftest tasks-and-functions-of-agents-see-the-thread-locals-of-their-callers
   (actor/with-process {}
-    (let [[_ supervisor] (as :none #(tasks/start))
-          [_ agent] (as :none #(agent/start (fn [] 0)))]
+    (let [[_ supervisor] (tasks/start-link)
+          [_ agent] (agent/start (fn [] 0))]
       (set-user "ada" ada)
       (is (= adas (task/await (tasks/async supervisor seen))))
       (is (= adas (agent/get agent (fn [_] (seen)))))
@@ -348,32 +348,32 @@
 
 ;; ---- a log, and a crash
 
-(defn- logged
-  "The events that come to the logger of that name while f runs."
+(defn- users-logged
+  "The users in the MDC of the lines that come to the logger of that name while f runs."
   [^String to f]
   (let [^Logger logger (LoggerFactory/getLogger to)
-        appender (doto (ListAppender.) (.start))]
+        users (atom [])
+        appender (doto (proxy [AppenderBase] []
+                         (append [event] (swap! users conj (get (.getMDCPropertyMap ^ILoggingEvent event) "user"))))
+                   (.start))]
     (.addAppender logger appender)
     (.setAdditive logger false)
     (try
       (f)
-      (vec (.-list appender))
-      (finally (.detachAppender logger appender)))))
-
-(defn- users [events]
-  (map (fn [^ILoggingEvent e] (get (.getMDCPropertyMap e) "user")) events))
+      @users
+      (finally (.detachAppender logger ^Appender appender)))))
 
 (deftest a-line-that-a-server-logs-has-the-mdc-of-its-caller
   (let [logger (LoggerFactory/getLogger "books")
         pid (second (gs/start {:init (fn [_] [:ok nil]) :handle-call (fn [_ _ s] (.info logger "closed") [:reply :ok s])} nil nil))]
-    (is (= ["ada" nil] (users (logged "books" #(do (as-ada (gs/call pid :close)) (as :none (fn [] (gs/call pid :close))))))))))
+    (is (= ["ada" nil] (users-logged "books" #(do (as-ada (gs/call pid :close)) (as :none (fn [] (gs/call pid :close)))))))))
 
 (deftest the-report-of-a-crash-has-the-mdc-of-the-caller
   (let [[_ pid] (gs/start {:init (fn [_] [:ok nil]) :handle-cast (fn [_ _] (throw (ex-info "the ledger is gone" {})))} nil nil)]
-    (is (= ["ada"] (users (logged "magnetar" #(actor/with-process {}
-                                                (let [monitor (actor/monitor pid)]
-                                                  (as-ada (gs/cast pid :crash))
-                                                  (receive [:DOWN monitor :process _ _] nil)))))))))
+    (is (= ["ada"] (users-logged "magnetar" #(actor/with-process {}
+                                               (let [monitor (actor/monitor pid)]
+                                                 (as-ada (gs/cast pid :crash))
+                                                 (receive [:DOWN monitor :process _ _] nil))))))))
 
 ;; ---- accessors that fail, and changes while messages are under way
 
