@@ -6,6 +6,7 @@
    [magnetar.agent :as agent]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
+   [magnetar.dev.guide :as guide]
    [magnetar.fold :as fold]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
@@ -123,7 +124,7 @@
 
 ;; ---- started work
 
-(deftest started-work-sees-the-thread-locals-of-its-starter
+(deftest ^{:spec ["C44"]} started-work-sees-the-thread-locals-of-its-starter
   (as-ada
     (is (= adas (with-scope [s] @(fork s seen))) "fork")
     (is (= adas (with-scope [s] @(fork s #(with-scope [t] @(fork t seen))))) "fork in a fork")
@@ -145,6 +146,9 @@
     (is (= adas (actor/join (actor/spawn-opt seen {:context {}}))) "spawn with context values of its own")
     (is (= adas (actor/with-process {} (seen))) "with-process")))
 
+(deftest a-thread-of-clojure-keeps-its-own
+  (is (= none (as-ada (let [p (promise)] (send-off (agent nil) (fn [_] (deliver p (seen)))) (deref p 5000 :late))))))
+
 (deftest a-lazy-pmap-sees-what-its-caller-had
   (let [lazily (as-ada (fold/pmap (fn [_] (seen)) (range 10) {:lazy true}))]
     (is (= #{adas} (as :bob #(set lazily))))))
@@ -155,7 +159,12 @@
           got (promise)]
       (as-ada (a/take! c (fn [_] (deliver got (seen)) (MDC/put "user" "callback")) on-caller?))
       (is (= bobs (as :bob #(do (a/put! c 1) @got (seen)))) "restored on the completing thread")
-      (is (= adas @got)))))
+      (is (= adas @got))))
+  (let [c (channel/chan)
+        got (promise)]
+    (as-ada (a/put! c 1 (fn [_] (deliver got (seen)))))
+    (is (= bobs (as :bob #(do (a/<!! c) @got (seen)))))
+    (is (= adas @got))))
 
 (deftest what-started-work-changes-does-not-reach-its-starter-or-others
   (as-ada
@@ -206,7 +215,7 @@
   ([] (start nil nil))
   ([state options] (second (as :none #(gs/start server state options)))))
 
-(deftest a-callback-of-a-server-sees-the-thread-locals-of-its-caller
+(deftest ^{:spec ["C44"]} a-callback-of-a-server-sees-the-thread-locals-of-its-caller
   (doseq [hosting [:threaded :activated]]
     (testing hosting
       (let [out (a/chan 10)
@@ -232,7 +241,7 @@
           (is (= adas (seen)) "the caller has what it had"))
         (is (= none (as :none #(gs/call pid :seen))) "restored after each callback")))))
 
-(deftest a-server-has-its-own-thread-locals-after-each-callback
+(deftest ^{:spec ["C44"]} a-server-has-its-own-thread-locals-after-each-callback
   (doseq [hosting [:threaded :activated]
           [how own] {"set by init" #(start {:own (fn [] (set-user "ada" ada))} %)
                      "of its starter" (fn [options] (second (as-ada (gs/start server {} options))))}]
@@ -250,7 +259,7 @@
         (testing "of one the caller has, and of the other the server"
           (is (= ["bob" :ada] (as :none #(do (MDC/put "user" "bob") (gs/call pid :seen))))))))))
 
-(deftest a-handler-that-throws-leaves-nothing-behind
+(deftest ^{:spec ["C44"]} a-handler-that-throws-leaves-nothing-behind
   (let [out (a/chan 10)
         handler (fn [id f] {:init (fn [_] [:ok nil])
                             :handle-event (fn [event s] (a/>!! out [id (seen)]) (f event) [:ok s])})]
@@ -374,6 +383,9 @@
                                                (let [monitor (actor/monitor pid)]
                                                  (as-ada (gs/cast pid :crash))
                                                  (receive [:DOWN monitor :process _ _] nil))))))))
+
+(deftest the-examples-of-the-page-give-what-it-says
+  (is (pos? (long (guide/run-page "docs/guide/thread-locals.md")))))
 
 ;; ---- accessors that fail, and changes while messages are under way
 

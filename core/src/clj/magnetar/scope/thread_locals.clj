@@ -111,8 +111,8 @@
 
   Example:
 
-    (.registerThreadLocalAccessor (ContextRegistry/getInstance) (Slf4jThreadLocalAccessor. (into-array String [])))
-    (thread-locals/propagate) ; [\"io.micrometer.context.integration.slf4j\"]
+    (thread-locals/propagate)                      ; [\"opentelemetry\" \"cp.slf4j\"]
+    (thread-locals/propagate {:keys [\"cp.slf4j\"]}) ; [\"cp.slf4j\"]
 
   See also `stop`, `magnetar.scope.context/with-context`."
   {:added "0.3"}
