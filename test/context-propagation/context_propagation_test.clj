@@ -83,7 +83,7 @@
   (.makeCurrent (span trace)))
 
 (defn- seen
-  "The user of the MDC, and who has the current trace."
+  "The user of the MDC, and the user that the current trace belongs to."
   []
   [(MDC/get "user")
    ({ada :ada, bob :bob} (.getTraceId (.getSpanContext (Span/current))))])

@@ -16,7 +16,8 @@
    (clojure.lang Var)
    (com.sun.management ThreadMXBean)
    (java.lang.management ManagementFactory)
-   (magnetar.kernel.channel Channel)))
+   (magnetar.kernel.channel Channel)
+   (magnetar.kernel.fiber Fiber Propagation)))
 
 (set! *warn-on-reflection* true)
 
@@ -172,6 +173,15 @@
   (is (<= (bytes-of (in-go (fn [n] (with-scope [s {:bindings :none}] (dotimes [i n] (fork s inc i)))))) 750))
   (is (<= (bytes-of (in-go (fn [n] (with-scope [s] (dotimes [i n] (fork s inc i)))))) 940))
   (is (<= (bytes-of (in-go (fn [n] (with-scope [s] (run! deref (mapv #(fork s inc %) (range n))))))) 950)))
+
+(deftest nothing-is-allocated-for-thread-locals-while-they-do-not-travel
+  (is (nil? (Propagation/current)))
+  (is (zero? (long (bytes-of (in-go (fn [n]
+                                      (let [fiber (Fiber/current)]
+                                        (dotimes [_ n]
+                                          (.outgoing fiber)
+                                          (.leaveContext fiber (.keepContext fiber))
+                                          (.leaveContext fiber (.enterContext fiber nil)))))))))))
 
 (deftest a-call-of-pmap-allocates-a-fork-and-its-chunk
   (is (<= (bytes-of (in-go (fn [n] (fold/pmap inc (range n))))) 1130)))

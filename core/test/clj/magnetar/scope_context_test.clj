@@ -6,6 +6,7 @@
    [magnetar.channel :as channel]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.scope.context :as context :refer [defcontext with-context]]
+   [magnetar.scope.thread-locals :as thread-locals]
    [magnetar.support :refer [taken value-of]])
   (:import
    (java.io StringWriter)
@@ -101,6 +102,19 @@
     (with-context [user "ada"]
       (with-scope [s] (scope/on-exit s #(deliver got (seen)))))
     (is (= ["ada" :en] @got))))
+
+;; ---- thread-locals of other libraries; test/context-propagation has the other tests
+
+(deftest thread-locals-need-a-library-that-the-program-adds
+  (is (= [] (thread-locals/propagated)))
+  (let [e (try (thread-locals/propagate) (catch clojure.lang.ExceptionInfo e e))]
+    (is (= {:magnetar/reason :magnetar/library-missing :library 'io.micrometer/context-propagation}
+           (select-keys (ex-data e) [:magnetar/reason :library])))
+    (is (= (str "`propagate` needs io.micrometer:context-propagation, which is not on the class path: add it to the libraries of the project, "
+                "as in io.micrometer/context-propagation {:mvn/version \"1.1.3\"}.")
+           (ex-message e))))
+  (is (= [] (thread-locals/propagated)))
+  (is (nil? (thread-locals/stop))))
 
 ;; ---- dynamic bindings
 
