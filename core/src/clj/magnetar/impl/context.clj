@@ -140,7 +140,7 @@
     (f)))
 
 (defn carried
-  "f, or a function that calls it with the context of this caller over that of the fiber that calls it."
+  "f, or a function that calls it with the context of this caller over the context of the fiber that calls it."
   [f]
   (if-some [context (outgoing)]
     (fn [& args]

@@ -9,8 +9,8 @@
   propagated     tells which travel now
   stop           turns it off
 
-  Accessors for the thread-locals are those of `io.micrometer:context-propagation`. Magnetar does not depend
-  on it: add it to your project, and register the accessors in its ContextRegistry.
+  Each needs an accessor of `io.micrometer:context-propagation`. Magnetar does not depend on that library: add
+  it to your project, and register the accessors in its ContextRegistry.
 
   Require it as `[magnetar.scope.thread-locals :as thread-locals]`."
   {:added "0.3"}
@@ -99,7 +99,7 @@
   while a server handles the message. After each callback of a server they are as they were before, also if
   it threw. `docs/guide/thread-locals.md` has the table.
 
-  It holds for the whole JVM. An accessor that is registered later travels after the next `propagate`. The
+  There is one setting for the whole JVM. An accessor that is registered later travels after the next `propagate`. The
   vector that it returns is empty if no accessor is registered. An accessor that throws is reported as a
   :failure of `magnetar.report`.
 

@@ -147,7 +147,8 @@ public final class Propagation {
     }
 
     /**
-     * These context values with the thread-locals of both. Where both have one, it is that of {@code upper}.
+     * These context values with the thread-locals of both. Where both have one, the value is the one in
+     * {@code upper}.
      */
     public static Object over(Object lower, Object upper, Object values) {
         if (!(lower instanceof Captured l)) {

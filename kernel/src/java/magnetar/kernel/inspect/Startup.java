@@ -40,7 +40,7 @@ public final class Startup {
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
-                Fibers$Given Fibers$Hold Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
+                Fibers$Given Fibers$Hold Propagation Propagation$Accessor Propagation$Before Propagation$Captured Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Fixed Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
