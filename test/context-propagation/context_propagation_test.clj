@@ -18,7 +18,8 @@
    [magnetar.supervisor :as sup]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]
-   [magnetar.timer :as timer])
+   [magnetar.timer :as timer]
+   [magnetar.trace :as trace])
   (:import
    (ch.qos.logback.classic Logger)
    (ch.qos.logback.classic.spi ILoggingEvent)
@@ -371,6 +372,16 @@
       (f)
       @users
       (finally (.detachAppender logger ^Appender appender)))))
+
+(deftest a-trace-of-messages-and-thread-locals-travel-together
+  (let [told (promise)
+        [_ server] (gs/start {:init (fn [_] [:ok nil]), :handle-cast (fn [_ s] (deliver told (seen)) [:noreply s])} nil)
+        messages (trace/messages {:limit 10, :match ::cast, :to (fn [_])})]
+    (as-ada (gs/cast server ::cast))
+    (is (= adas (deref told 20000 :late)))
+    (trace/stop messages)
+    (is (= [[:send 1] [:take 1]] (map (juxt :event :number) (butlast @messages))))
+    (gs/stop server)))
 
 (deftest a-line-that-a-server-logs-has-the-mdc-of-its-caller
   (let [logger (LoggerFactory/getLogger "books")

@@ -10,6 +10,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.registry :as registry]
    [magnetar.scope :as scope :refer [fork with-scope]]
+   [magnetar.scope.context :as context]
    [magnetar.support :refer [refusal value-of with-failures with-hook]]
    [magnetar.task :as task]
    [magnetar.test :as mt]
@@ -221,6 +222,16 @@
                    (! first-one (it :first))
                    (receive [::it :second] nil (after 20000 nil))))]
     (is (= {(it :first) nil, (it :second) (it :first)} (causes events)))))
+
+(def ^:private most-contexts
+  (map #(context/context (symbol "magnetar.trace-messages-test" (str "value-" %)) nil) (range 64)))
+
+(deftest a-trace-takes-no-room-of-the-programs-context-values
+  (let [seen (atom nil)]
+    (traced
+      (! (self) (it 1))
+      (receive [::it _] (context/context* (zipmap most-contexts (range)) #(reset! seen (mapv deref most-contexts)))))
+    (is (= (range 64) @seen))))
 
 ;; ---- limits
 

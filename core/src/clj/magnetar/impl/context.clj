@@ -67,12 +67,24 @@
       (f)
       (finally (.setContext fiber before)))))
 
-(defn- checked [context]
-  (if (<= (count context) (long most))
-    context
-    (throw (errors/illegal-argument :magnetar/too-many-contexts
-                                    (str "There may be " most " context values at once; these would be " (count context) ": bind one context to a map.")
-                                    {:count (count context)}))))
+(defn of-library?
+  "Is the entry of a context one that a trace has made, and not the program?"
+  [[sym _]]
+  (= "magnetar.trace" (namespace sym)))
+
+(defn- how-many
+  "The number of the program's context values. It is exact where there may be too many."
+  ^long [values]
+  (let [all (count values)]
+    (if (< (long most) all) (count (remove of-library? values)) all)))
+
+(defn- checked [values]
+  (let [n (how-many values)]
+    (if (<= n (long most))
+      values
+      (throw (errors/illegal-argument :magnetar/too-many-contexts
+                                      (str "There may be " most " context values at once; these would be " n ": bind one context to a map.")
+                                      {:count n})))))
 
 (defn with
   "Calls f with the context values in pairs, a map from context to value."
@@ -90,7 +102,7 @@
   "The values of the second map over the first one's. If these are too many, only the second map."
   [own values]
   (let [both (into (or own {}) values)]
-    (if (<= (count both) (long most)) both values)))
+    (if (<= (how-many both) (long most)) both values)))
 
 (defn- values-over [own context]
   (laid-over (Propagation/valuesOf own) (Propagation/valuesOf context)))

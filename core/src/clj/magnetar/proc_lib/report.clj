@@ -2,6 +2,7 @@
   "Where processes of OTP say what befell them: one event, as a map, for each thing."
   {:no-doc true}
   (:require
+   [magnetar.impl.context :as context]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.hooks :as hooks]
@@ -109,13 +110,10 @@
       {:order (pop order) :words (dissoc words (peek order))}
       {:order order :words words})))
 
-(defn- of-library? [[sym _]]
-  (= "magnetar.trace" (namespace sym)))
-
 (defn- context
   "The context values of this fiber as the program's redaction leaves them, a map or a text; nil for a fiber without any."
   []
-  (when-some [values (not-empty (into {} (remove of-library?) (.context (Fiber/current))))]
+  (when-some [values (not-empty (into {} (remove context/of-library?) (.context (Fiber/current))))]
     ((loading/value 'magnetar.impl.inspect.shown/redacted) values)))
 
 (defn crash

@@ -99,9 +99,9 @@
   while a server handles the message. After each callback of a server they are as they were before, also if
   it threw. `docs/guide/thread-locals.md` has the table.
 
-  There is one setting for the whole JVM. An accessor that is registered later travels after the next `propagate`. The
-  vector that it returns is empty if no accessor is registered. An accessor that throws is reported as a
-  :failure of `magnetar.report`.
+  There is one setting for the whole JVM. An accessor that is registered later travels after the next
+  `propagate`. The vector that it returns is empty if no accessor is registered. An accessor that throws is
+  reported as a :failure of `magnetar.report`.
 
   Throws an ExceptionInfo with the :magnetar/reason :magnetar/library-missing if
   io.micrometer:context-propagation is not on the class path.

@@ -12,14 +12,14 @@
    [magnetar.impl.runtime]
    [magnetar.impl.trace.events :as events])
   (:import
-   (clojure.lang Associative IDeref ILookup)
+   (clojure.lang IDeref ILookup)
    (java.io Writer)
    (java.lang.ref WeakReference)
    (java.util ArrayDeque IdentityHashMap Map$Entry)
    (java.util.concurrent ArrayBlockingQueue)
    (java.util.concurrent.atomic AtomicBoolean AtomicLong)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.fiber Fiber Propagation)
    (magnetar.kernel.park Latch WaitReason)
    (magnetar.kernel.process LocalProcess Pid ProcessTable Ref Traffic Traffic$Observer)
    (magnetar.kernel.time Waits)))
@@ -33,14 +33,17 @@
 
 (def ^:private mark-key 'magnetar.trace/message)
 
+(defn- value-in
+  "The value of the key in the outgoing context, which may be nil; else `otherwise`."
+  [context k otherwise]
+  (let [^ILookup values (Propagation/valuesOf context)]
+    (if (nil? values) otherwise (.valAt values k otherwise))))
+
 (defn- mark-in ^Mark [context]
-  (when (some? context)
-    (.valAt ^ILookup context mark-key nil)))
+  (value-in context mark-key nil))
 
 (defn- with-mark [context mark]
-  (if (nil? context)
-    {mark-key mark}
-    (.assoc ^Associative context mark-key mark)))
+  (Propagation/withValues context (assoc (Propagation/valuesOf context) mark-key mark)))
 
 ;; ---- what a message is
 
@@ -266,7 +269,7 @@
 (defn- quiet?
   "Is this the work of a sink, which is not traced?"
   [context]
-  (and (some? context) (= :off (.valAt ^ILookup context events/depth-key 0))))
+  (= :off (value-in context events/depth-key 0)))
 
 (defn- marked
   "The context values that the message carries."
