@@ -1,4 +1,4 @@
-(ns context-propagation-test
+(ns magnetar.context-propagation-test
   "Thread-locals that travel: OpenTelemetry's Context and Logback's MDC, by io.micrometer:context-propagation."
   (:require
    [clojure.test :refer [deftest is testing use-fixtures]]
