@@ -17,7 +17,8 @@
    [magnetar.trace :as trace])
   (:import
    (java.io StringWriter)
-   (java.util.concurrent CountDownLatch)))
+   (java.util.concurrent CountDownLatch)
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -232,6 +233,18 @@
       (! (self) (it 1))
       (receive [::it _] (context/context* (zipmap most-contexts (range)) #(reset! seen (mapv deref most-contexts)))))
     (is (= (range 64) @seen))))
+
+(deftest nothing-of-a-trace-is-left-on-the-thread-of-its-process
+  (let [before (.context (Fiber/current))]
+    (traced (! (self) (it 1)) (receive [::it _] nil))
+    (is (identical? before (.context (Fiber/current)))))
+  (actor/join (spawn (fn []
+                       (let [messages (trace/messages {:limit 9, :match [::it _], :to nothing})]
+                         (! (self) (it 1))
+                         (receive [::it _] nil)
+                         (is (some? (.context (Fiber/current))))
+                         (trace/stop messages)
+                         (is (nil? (.context (Fiber/current)))))))))
 
 ;; ---- limits
 

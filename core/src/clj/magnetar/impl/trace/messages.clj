@@ -292,6 +292,13 @@
             (= :answer (:kind parts)) nil
             (within-rate? tracer) (show tracer {:event :take, :by (by-text tracer), :value (:value parts)})))))))
 
+(defn- forget-cause
+  "Lets nothing that this fiber now sends and starts be because of a message."
+  []
+  (let [fiber (Fiber/current)]
+    (when (mark-in (.context fiber))
+      (.setContext fiber (not-empty (dissoc (.context fiber) mark-key))))))
+
 (defn- remember-cause
   "Lets what this process now sends and starts be because of the message. A server does so itself, since it handles a message in the message's context."
   [mark message]
@@ -300,7 +307,7 @@
     (when-not (or (some-> (LocalProcess/current) .server) (answer? message))
       (cond
         mark (.setContext fiber (with-mark context mark))
-        (mark-in context) (.setContext fiber (dissoc context mark-key))))))
+        (mark-in context) (forget-cause)))))
 
 (defn- lost [^Tracer tracer to message]
   (let [parts (parts message)
@@ -389,6 +396,8 @@
   (check-tracer "stop" tracer)
   (locked tracer (end-locked tracer :stopped))
   (change-tracers without tracer)
+  (when (empty? @tracers)
+    (forget-cause))
   (drain tracer)
   (when-not (Waits/await ^Latch (.-done tracer) WaitReason/CALLBACK tracer patience)
     (locked tracer

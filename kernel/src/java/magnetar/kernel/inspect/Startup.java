@@ -57,7 +57,7 @@ public final class Startup {
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node Node$InContext
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
                 ProcessTable Receiver Receiver$RareState Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
-                Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started Traffic WhenFull Dialect
+                Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started Traffic Traffic$Observer WhenFull Dialect
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
