@@ -260,7 +260,8 @@
   Throws what body throws.
 
   Cancellation: as for body. A cancellation and the retry of a `dosync` are not printed. A StackOverflowError
-  is printed, and carries no forms. An OutOfMemoryError is not printed.
+  is printed, and carries no forms. Nor does an exception that the JVM itself has thrown so often at one place
+  that it leaves out the stack trace. An OutOfMemoryError is not printed.
 
   Options: in a map before the forms:
 

@@ -135,7 +135,7 @@
     "(throw (ex-info \"x\" nil))" (throw (ex-info "x" nil))
     "(/ 0)" (-> 1 dec (/ 0) inc)
     "(/ (inc x) 0)" (let [x 1] (cond (neg? x) 1 (pos? x) (/ (inc x) 0)))
-    "(+ 1 :k)" (do (inc 1) (+ 1 :k) (inc 2))
+    "(parse-long :k)" (do (inc 1) (parse-long :k) (inc 2))
     "(f 1)" (let [f :x, f 5] (f 1))
     "(throw-and-throw)" (+ 1 (throw-and-throw) (inc 3))))
 
