@@ -30,12 +30,17 @@
   "Returns the handler with each lasting session of nREPL as a process.
 
   The process starts with the first evaluation of the session and ends with `close`, for the reason :shutdown.
-  If it exits earlier, by a link or by `exit`, the answer says \"** exited: ..\" and the session goes on in a
-  new process; *ns*, *1 *2 *3 and *e stay. If the client is gone when an answer is sent, the process ends too.
+  It has exited when the answer to `close` comes. If it exits earlier, by a link or by `exit`, the answer says
+  \"** exited: ..\" and the session goes on in a new process; *ns*, *1 *2 *3 and *e stay.
 
-  An interrupt ends a wait, such as a `receive`. Code that computes and looks at no interrupt goes on, and the
-  answer says so after 2 seconds. The session evaluates nothing else until that code ends. Messages without a
-  session are left to nREPL.
+  A session outlives its connection, as nREPL has it, and so does its process: an evaluation that waits goes
+  on waiting, and answers to a client that is gone are dropped. Any other connection can go on with the session,
+  interrupt or close it. The op `ls-sessions` lists the sessions, and each process is labelled with
+  \"nrepl-session-\" and the beginning of the id.
+
+  An interrupt ends a wait, such as a `receive`, and so does `close`. Code that computes and looks at no
+  interrupt goes on, and the answer says so after 2 seconds. The session evaluates nothing else until that code
+  ends. Messages without a session are left to nREPL.
 
   Example:
 

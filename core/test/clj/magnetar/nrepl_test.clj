@@ -2,10 +2,12 @@
   "The middleware for nREPL as a function, with a stand-in for nREPL: its sessions, its evaluation, its transport.
   Debian's nREPL has a suite of its own, test/nrepl."
   (:require
+   [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
+   [magnetar.inspect :as inspect]
    [magnetar.nrepl :as nrepl]
-   [magnetar.support :refer [with-failures]])
+   [magnetar.support :refer [eventually with-failures]])
   (:import
    (java.io IOException)
    (java.util.concurrent LinkedBlockingQueue)))
@@ -157,14 +159,77 @@
     (is (= (mapcat (fn [n] [{:id n, :value n} {:id n, :status :done}]) (range 100)) (repeatedly 200 answer)))
     (is (= :shutdown (end-of c (first (values (answers '[(magnetar.actor/self)]))))))))
 
-(deftest a-client-that-is-gone-ends-the-process
-  (let [{:keys [ask answers]} (client)
-        [pid] (values (answers '[(magnetar.actor/self)]))
-        gone (proxy [LinkedBlockingQueue] [] (put [_] (throw (IOException. "Socket closed"))))]
-    (actor/with-process {}
-      (let [reference (actor/monitor pid)]
-        (ask {:id "g", :code [1], :transport gone})
-        (is (= :shutdown (actor/receive [:DOWN reference _ _ why] why)))))))
+(deftest what-was-asked-beside-a-close-is-answered-as-interrupted
+  (let [{:keys [ask answer]} (client)
+        end {:id "w", :session "s1", :status #{:interrupted :done}}]
+    (reset! go-on (promise))
+    (ask {:id "w", :code '[(deliver @@#'magnetar.nrepl-test/go-on true) (magnetar.actor/receive :never 1)]})
+    (ask {:id "x", :code '[1]})
+    (answer)
+    (ask {:op "close"})
+    (is (= [end (assoc end :id "x")] [(answer) (answer)]))
+    (ask {:id "y", :code '[1]})
+    (is (= (assoc end :id "y") (answer)))))
+
+;; ---- a client that is gone
+
+(defn- gone [error]
+  (proxy [LinkedBlockingQueue] [] (put [_] (throw error))))
+
+(deftest a-session-and-its-process-outlive-their-client
+  (let [{:keys [ask answers answer] :as c} (client)
+        closed (gone (IOException. "Socket closed"))
+        begins '(deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self))
+        waits (fn [code]
+                (reset! go-on (promise))
+                (ask {:id "w", :code [(list 'do begins code)], :transport closed})
+                @@go-on)
+        pid (waits nil)]
+    (is (= pid (waits '(magnetar.actor/receive :go 1))))
+    (actor/! pid :go)
+    (is (= [pid] (values (answers '[(magnetar.actor/self)]))))
+    (is (= pid (waits '(magnetar.actor/receive :never 1))))
+    (ask {:op "interrupt", :interrupt-id "w"})
+    (is (= {:interrupted "w"} (answer)))
+    (is (= pid (waits '(magnetar.actor/receive :never 1))))
+    (is (= :shutdown (end-of c pid)))))
+
+(deftest an-error-of-nrepl-itself-is-reported-and-the-session-goes-on
+  (with-failures [failures]
+    (let [{:keys [ask answers] :as c} (client)]
+      (ask {:id "g", :code [1], :transport (gone (IllegalStateException. "cannot be encoded"))})
+      (let [[pid] (values (answers '[(magnetar.actor/self)]))]
+        (is (= #{"cannot be encoded"} (into #{} (map (comp ex-message :error)) @failures)))
+        (is (= :shutdown (end-of c pid)))))))
+
+;; ---- nothing is left
+
+(defn- left
+  "The processes and the threads of sessions."
+  []
+  (concat (filter #(str/includes? (str %) "nrepl-session-") (map :pid (inspect/processes)))
+    (filter #(str/starts-with? (Thread/.getName %) "nREPL-session-") (keys (Thread/getAllStackTraces)))))
+
+(deftest sessions-that-are-closed-leave-no-process-and-no-thread
+  (doseq [code '[1 (magnetar.actor/receive :never 1) (magnetar.actor/exit :bye) (magnetar.actor/spawn-link (fn [] (magnetar.actor/receive :never 1)))]
+          meanwhile ['nothing 'first-answer]
+          _ (range 30)]
+    (let [{:keys [ask answer]} (client)]
+      (ask {:id "w", :code [:begun code]})
+      (when (= 'first-answer meanwhile) (answer))
+      (ask {:op "close"})
+      (is (= [] (left)) (pr-str code meanwhile)))))
+
+(deftest what-computes-when-its-session-is-closed-is-told-and-leaves-nothing-once-it-ends
+  (let [{:keys [ask answer]} (client)]
+    (reset! go-on (promise))
+    (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on 1) (while @@#'magnetar.nrepl-test/go-on))]})
+    @@go-on
+    (ask {:op "close"})
+    (is (re-find #"computes on.* The session is closed\. Its process and its thread stay until it ends" (str (:err (answer)))))
+    (is (= #{:interrupted :done} (:status (answer))))
+    (reset! go-on nil)
+    (is (eventually (empty? (left))))))
 
 (deftest messages-without-a-lasting-session-are-left-alone
   (let [handle (nrepl/wrap-session identity)]

@@ -6,7 +6,8 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
-   [magnetar.dev.shell :as shell])
+   [magnetar.dev.shell :as shell]
+   [magnetar.impl.shell :refer [over?]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
    (java.io StringReader)
@@ -138,7 +139,7 @@
 (defn- form-reader [reader begin]
   (let [waiting (volatile! [])]
     (fn [_ exit]
-      (while (and (empty? @waiting) (not (shell/over?))) (vreset! waiting (next-forms reader exit begin)))
+      (while (and (empty? @waiting) (not (over?))) (vreset! waiting (next-forms reader exit begin)))
       (let [form (if (seq @waiting) (first @waiting) exit)]
         (vswap! waiting rest)
         form))))

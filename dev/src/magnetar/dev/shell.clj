@@ -2,29 +2,14 @@
   "A prompt inside a process. When the process exits, says so and goes on in a new one, as Erlang's shell does."
   (:require
    [clojure.main :as main]
-   [magnetar.impl.actor.codec :as codec]
-   [magnetar.impl.reasons :as reasons]
-   [magnetar.impl.runtime])
+   [magnetar.impl.explain :refer [causes]]
+   [magnetar.impl.runtime]
+   [magnetar.impl.shell :as shell :refer [over?]])
   (:import
    (clojure.lang Compiler$CompilerException)
-   (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.process Hosting Pid Spawn Spawn$Guest Spawn$Options)
    (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
-
-(defn over?
-  "True once the process of this prompt has to exit."
-  []
-  (.isCancelled (Fiber/current)))
-
-(defn- causes [thrown]
-  (take-while some? (iterate ex-cause thrown)))
-
-(defn- exit-of
-  "The exit that the evaluation of a form ended by, or nil."
-  [thrown]
-  (first (filter #(instance? Exit %) (causes thrown))))
 
 (defn- reading
   "Like `read`, but reads no more once the process is over; what had been read by then stays for the next one."
@@ -60,15 +45,14 @@
   [thrown]
   (binding [*out* *err*]
     (cond
-      (Hosting/isContinue thrown) (println "`continue` drops the stack of its process, which is that of the prompt here: call it in a process of its own, as in"
-                                    "(spawn #(continue f)).")
-      (some #(instance? InterruptedException %) (causes thrown)) (println "Interrupted.")
+      (shell/refusal-of thrown "the prompt") (println (shell/refusal-of thrown "the prompt"))
+      (shell/cause-of InterruptedException thrown) (println "Interrupted.")
       :else (print-failure thrown))
     (flush)))
 
 (defn- catching [state]
   (fn [thrown]
-    (if-some [exit (exit-of thrown)]
+    (if-some [exit (shell/exit-of thrown)]
       (swap! state assoc :exit exit)
       (when-not (over?)
         (caught thrown)))))
@@ -89,7 +73,9 @@
       (eval form)
       (finally (remember state)))))
 
-(defn- prompt-until-over [{:keys [init read] :as options} state]
+(defn- prompt-until-over
+  "Returns the exit that was typed, or nil."
+  [{:keys [init read] :as options} state]
   (swap! state dissoc :exit)
   (let [options (merge (dissoc options :init :read)
                        {:init #(restore state init)
@@ -97,21 +83,19 @@
                         :eval (evaluate state)
                         :caught (catching state)})]
     (apply main/repl (mapcat identity options)))
-  (some-> (:exit @state) throw))
+  (:exit @state))
 
-(defn- shell-options []
-  (Spawn$Options. "shell"))
-
-(defn- reason-of [^Spawn$Guest guest]
-  (.reason (.ended ^Pid (.pid guest))))
+(defn- goes-on?
+  "Prints why the process exited; false at the end of the input."
+  [state reason]
+  (let [ended (and (= :normal reason) (not (:exit @state)))]
+    (when-not ended
+      (println (shell/farewell reason))
+      (flush))
+    (not ended)))
 
 (defn repl
   "Runs a prompt with the options of `clojure.main/repl`, :init and :read among them, to the end of the input."
   [options]
   (let [state (atom {})]
-    (loop []
-      (let [^Spawn$Guest guest (Spawn/host (shell-options) #(prompt-until-over options state))]
-        (when-not (and (= :normal (reason-of guest)) (not (:exit @state)))
-          (println (str "** exited: " (reasons/sentence (reason-of guest))))
-          (flush)
-          (recur))))))
+    (shell/host "shell" #(prompt-until-over options state) #(goes-on? state %))))

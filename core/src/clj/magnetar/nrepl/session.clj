@@ -5,15 +5,14 @@
   writes to, and the answers go out on this thread. nREPL is found on the class path when it is used."
   (:require
    [magnetar.actor :as actor]
-   [magnetar.impl.explain :as explain]
-   [magnetar.impl.reasons :as reasons]
-   [magnetar.impl.runtime])
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime]
+   [magnetar.impl.shell :as shell])
   (:import
    (clojure.lang Compiler DynamicClassLoader)
    (java.io IOException)
-   (java.util.concurrent CountDownLatch LinkedBlockingQueue TimeUnit)
-   (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.process Hosting Pid Spawn Spawn$Guest Spawn$Options)))
+   (java.time Duration)
+   (java.util.concurrent CountDownLatch LinkedBlockingQueue TimeUnit)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,13 +25,13 @@
 ;; A binding would be kept by nREPL as one of the session.
 (def ^:private ^ThreadLocal current-job (ThreadLocal.))
 
-(defn- cause-of [kind thrown]
-  (first (filter #(instance? kind %) (explain/causes thrown))))
-
-(defn- over? []
-  (.isCancelled (Fiber/current)))
-
 ;; --- answers
+
+(defn- not-answered
+  "Reports why an answer failed, except that the client is gone."
+  [thrown]
+  (when-not (some #(shell/cause-of % thrown) [ThreadDeath IOException])
+    (reports/report "nREPL, which answers an evaluation" thrown)))
 
 (defn- respond
   "Sends an answer to a message. It is dropped if the client is gone."
@@ -42,12 +41,19 @@
      transport
      (cond-> (assoc answer :session (:id (meta session)))
        id (assoc :id id)))
-    (catch IOException _ nil)))
+    (catch Throwable thrown
+      (not-answered thrown))))
 
 (defn- acknowledge [{:keys [^Runnable ack state]}]
   (when (and ack (not (:interrupted @state)))
     (try (.run ack)
-         (catch IOException _ nil))))
+         (catch Throwable thrown
+           (not-answered thrown)))))
+
+(defn- forsake
+  "Answers an evaluation that `close` has ended, or that never began."
+  [{:keys [message]}]
+  (respond message {:status #{:interrupted :done}}))
 
 ;; --- one evaluation
 
@@ -59,22 +65,14 @@
   (throw (ThreadDeath.)))
 
 (defn- ended-by [{:keys [state] :as job} thrown]
-  (let [exit (cause-of Exit thrown)]
+  (let [exit (shell/exit-of thrown)
+        refusal (shell/refusal-of thrown "the nREPL session")]
     (cond
-      (:interrupted @state)
-      (stop-quietly job thrown)
-
-      (or exit (over?))
-      (do (swap! state assoc :exit exit :over true)
-          (stop-quietly job thrown))
-
-      (Hosting/isContinue thrown)
-      (throw (IllegalStateException.
-               (str "`continue` drops the stack of its process, which is that of the nREPL session here: call it in a process "
-                    "of its own, as in (spawn #(continue f)).")))
-
-      :else
-      (throw thrown))))
+      (:interrupted @state)     (stop-quietly job thrown)
+      (or exit (shell/over?))   (do (swap! state assoc :exit exit :over true)
+                                    (stop-quietly job thrown))
+      refusal                   (throw (IllegalStateException. ^String refusal))
+      :else                     (throw thrown))))
 
 (defn- evaluator [job]
   (if-some [named (::eval (:message job))]
@@ -110,23 +108,28 @@
           (finally (pop-thread-bindings))))
     (.run thunk)))
 
-(defn- run-job [{:keys [session]} {:keys [state] :as job}]
+(defn- run-job
+  "Runs the evaluation. Its answers are dropped if the client is gone."
+  [{:keys [session]} {:keys [state] :as job}]
   (.set current-job job)
   (try
     (run-in-bindings session job)
     (catch Throwable thrown
-      (when-not (cause-of ThreadDeath thrown)
-        (swap! state assoc :failed thrown)))
+      (not-answered thrown))
     (finally
       (.remove current-job)
       (some->> (:error @state) (swap! session assoc #'*e)))))
 
 ;; --- the process
 
-(defn- begin [{:keys [^LinkedBlockingQueue queue now]} job]
+(defn- begin
+  "Returns false if the session was closed since the job was taken."
+  [{:keys [^LinkedBlockingQueue queue now]} job]
   (locking queue
     (Thread/interrupted)
-    (vswap! now assoc :running job :last job)))
+    (when-not (:closed @now)
+      (vswap! now assoc :running job :last job)
+      true)))
 
 (defn- finish [{:keys [^LinkedBlockingQueue queue now]} job]
   (locking queue
@@ -141,62 +144,44 @@
 (defn- now-of [{:keys [^LinkedBlockingQueue queue now]}]
   (locking queue @now))
 
-(defn- leave-if-closed [process]
-  (when (:closed (now-of process))
-    (actor/exit :shutdown)))
-
-(defn- note-failure
-  "A client that is gone ends the process; the session starts another one for its next evaluation."
-  [{:keys [now queue]} {:keys [state]}]
-  (when-some [failed (:failed @state)]
-    (when (cause-of IOException failed)
-      (locking queue (vswap! now assoc :deserted true))
-      (actor/exit :shutdown))))
-
 (defn- over-after?
-  "Runs the evaluation; returns true if the process has to end. Then `left` gets the job, which is not yet acknowledged."
-  [process {:keys [state] :as job} left]
-  (begin process job)
+  "Runs the evaluation; returns true if the process has to end."
+  [process {:keys [state] :as job}]
   (run-job process job)
-  (let [over (or (over?) (:over @state))]
+  (let [over (or (shell/over?) (:over @state))]
     (finish process job)
-    (when over
-      (vreset! left job)
-      (some-> ^Throwable (:exit @state) throw))
     over))
 
 (defn- work
-  "Runs evaluations until the process has to end."
+  "Runs evaluations until the process has to end. Then `left` gets the last one, which is not yet acknowledged."
   [process left]
-  (let [job (when-not (or (over?) (:closed (now-of process))) (next-job process))]
-    (cond
-      (nil? job)                      (when-not (over?) (leave-if-closed process) (recur process left))
-      (over-after? process job left) nil
-      :else                           (do (acknowledge job)
-                                          (note-failure process job)
-                                          (recur process left)))))
+  (when-not (shell/over?)
+    (when (:closed (now-of process))
+      (actor/exit :shutdown))
+    (let [job (next-job process)]
+      (cond
+        (nil? job)                (recur process left)
+        (not (begin process job)) (do (forsake job)
+                                      (recur process left))
+        (over-after? process job) (do (vreset! left job)
+                                      (:exit @(:state job)))
+        :else                     (do (acknowledge job)
+                                      (recur process left))))))
 
-(defn- ended? [{:keys [^LinkedBlockingQueue queue now]}]
-  (locking queue
-    (let [{:keys [closed deserted]} @now
-          ended (or closed (and deserted (.isEmpty queue)))]
-      (vswap! now dissoc :deserted)
-      (when ended (vswap! now dissoc :thread))
-      ended)))
-
-(defn- announce [process ^Spawn$Guest guest]
-  (let [{:keys [closed deserted last]} (now-of process)]
-    (when (and last (not closed) (not deserted))
-      (respond (:message last) {:out (str "** exited: " (reasons/sentence (.reason (.ended ^Pid (.pid guest)))) "\n")}))))
-
-(defn- serve [process]
-  (let [left (volatile! nil)
-        guest (Spawn/host (Spawn$Options. "nrepl-session") #(do (work process left) nil))]
-    (Thread/interrupted)
-    (announce process guest)
+(defn- goes-on?
+  "Tells the client why the process exited; false after `close`."
+  [process left reason]
+  (Thread/interrupted)
+  (let [{:keys [closed last]} (now-of process)]
+    (when (and last (not closed))
+      (respond (:message last) {:out (str (shell/farewell reason) "\n")}))
     (some-> @left acknowledge)
-    (when-not (ended? process)
-      (recur process))))
+    (vreset! left nil)
+    (not closed)))
+
+(defn- serve [{:keys [id] :as process}]
+  (let [left (volatile! nil)]
+    (shell/host (str "nrepl-session-" (subs id 0 (min 8 (count id)))) #(work process left) #(goes-on? process left %))))
 
 (defn- start-thread ^Thread [{:keys [id] :as process}]
   (let [loader (DynamicClassLoader. (.getContextClassLoader (Thread/currentThread)))]
@@ -207,21 +192,31 @@
 
 ;; --- what nREPL calls: :exec, :interrupt and :close of a session
 
-(defn- exec [{:keys [^LinkedBlockingQueue queue now] :as process} id thunk ack message]
+(defn- accept
+  "Queues the evaluation, and starts the thread with the first one. Returns false if the session is closed."
+  [{:keys [^LinkedBlockingQueue queue now] :as process} job]
   (locking queue
     (when-not (:closed @now)
-      (.put queue {:id (or id (str (random-uuid))), :thunk thunk, :ack ack, :message (or message *message*)
-                   :state (atom {}), :done (CountDownLatch. 1)})
+      (.put queue job)
       (when-not (:thread @now)
-        (vswap! now assoc :thread (start-thread process))))))
+        (vswap! now assoc :thread (start-thread process)))
+      true)))
+
+(defn- exec [process id thunk ack message]
+  (let [job {:id (or id (str (random-uuid))), :thunk thunk, :ack ack, :message (or message *message*)
+             :state (atom {}), :done (CountDownLatch. 1)}]
+    (when-not (accept process job)
+      (forsake job))))
 
 (def ^:private patience
   "Milliseconds after which an evaluation that was interrupted is said to go on."
   2000)
 
 (def ^:private goes-on
-  (str "The evaluation is marked as interrupted, and computes on: it looks at no interrupt, and a JDK 25 cannot stop a thread. "
-       "Until it ends, this session evaluates nothing else; a new session does.\n"))
+  "The evaluation is marked as interrupted, and computes on: it looks at no interrupt, and a JDK 25 cannot stop a thread. ")
+
+(defn- say-it-goes-on [{:keys [message]} consequence]
+  (respond message {:err (str goes-on consequence "\n")}))
 
 (defn- mark [{:keys [^LinkedBlockingQueue queue now]} id]
   (locking queue
@@ -236,15 +231,36 @@
   (let [job (mark process id)]
     (if (map? job)
       (do (when-not (.await ^CountDownLatch (:done job) (long patience) TimeUnit/MILLISECONDS)
-            (respond (:message job) {:err goes-on}))
+            (say-it-goes-on job "Until it ends, this session evaluates nothing else; a new session does."))
           (:id job))
       job)))
 
-(defn- close [{:keys [^LinkedBlockingQueue queue now]}]
+(defn- mark-closed
+  "Returns the evaluation that runs and those that now never will."
+  [{:keys [^LinkedBlockingQueue queue now]}]
   (locking queue
-    (vswap! now assoc :closed true)
-    (some-> ^Thread (:thread @now) .interrupt)
-    (some-> (:running @now) :state (swap! assoc :interrupted true))))
+    (let [{:keys [running]} (vswap! now assoc :closed true)
+          waiting (vec (.toArray queue))]
+      (.clear queue)
+      [running waiting])))
+
+(defn- end-from-outside
+  "Ends the process. If it does not end in time, the client is told so."
+  [process ^Thread thread running]
+  (some-> running :state (swap! assoc :interrupted true))
+  (.interrupt thread)
+  (when-not (.join thread (Duration/ofMillis patience))
+    (say-it-goes-on (or running (:last (now-of process))) "The session is closed. Its process and its thread stay until it ends."))
+  (some-> running forsake))
+
+(defn- close
+  "Ends the process, which has exited when this returns. An evaluation that closes its own session is its last one."
+  [process]
+  (let [[running waiting] (mark-closed process)
+        ^Thread thread (:thread (now-of process))]
+    (when-not (or (nil? thread) (identical? thread (Thread/currentThread)))
+      (end-from-outside process thread running))
+    (run! forsake waiting)))
 
 (defn- functions [process]
   {::process process
