@@ -1,43 +1,20 @@
 (ns magnetar.debian-nrepl-test
-  "The middleware in Debian's nREPL 1.0.0, asked by the client in the same jar. `apt-get download` fetches it once into .cache, without root."
+  "The middleware in Debian's nREPL 1.0.0, asked by the client in the same jar. The launcher fetches it."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
-   [magnetar.dev.processes :as processes :refer [home launcher magnetar temporary-folder write]])
+   [magnetar.dev.processes :refer [launcher magnetar temporary-folder write]]
+   [magnetar.inspect :as inspect]
+   [magnetar.nrepl]
+   [nrepl.core :as client]
+   [nrepl.server :as server])
   (:import
-   (clojure.lang DynamicClassLoader RT)
-   (java.io File)
+   (java.net JarURLConnection Socket)
    (java.util List)))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private ^File cache (io/file home ".cache/debian-nrepl"))
-
-(defn- found []
-  (first (filter #(re-matches #"nrepl-[\d.]+\.jar" (.getName ^File %)) (file-seq (io/file cache "usr/share/java")))))
-
-(defn- run-or-fail [& command]
-  (let [{:keys [exit err]} (try (apply processes/start {:folder cache} command)
-                                (catch java.io.IOException e {:exit 127, :err (ex-message e)}))]
-    (when-not (= 0 exit)
-      (throw (ex-info (str "Debian's nREPL is needed, and `" (str/join " " command) "` failed: " err) {:exit exit})))))
-
-(defn- fetched ^File []
-  (or (found)
-      (do (.mkdirs cache)
-          (run-or-fail "sh" "-c" "apt-get download libnrepl-clojure || { apt-get update && apt-get download libnrepl-clojure; }")
-          (run-or-fail "sh" "-c" "for file in libnrepl-clojure_*.deb; do dpkg -x \"$file\" .; done")
-          (found))
-      (throw (ex-info "Debian's package libnrepl-clojure has no jar of nREPL in usr/share/java." {:folder cache}))))
-
-(def ^:private ^File jar (fetched))
-
-(.addURL ^DynamicClassLoader (last (filter #(instance? DynamicClassLoader %) (take-while some? (iterate #(.getParent ^ClassLoader %) (RT/baseLoader)))))
-  (.toURL (.toURI jar)))
-
-(require '[nrepl.core :as client] '[nrepl.server :as server] '[magnetar.nrepl])
 
 (def ^:private ^:dynamic *port* nil)
 
@@ -144,23 +121,61 @@
         (is (= #{"error" "unknown-session" "done"} (:status (ask c {:op "eval", :session "nowhere", :code "1"}))))
         (run! #(is (contains? (:status (ask c {:op "close", :session %})) "session-closed")) [id copy])))))
 
-(deftest a-client-that-goes-away-leaves-no-process
-  (let [connection (connect)
-        c (client/client connection 30000)
-        id (client/new-session c)
-        go (promise)
-        begun (reset! of-session (promise))]
-    (intern *ns* 'go go)
-    (future (ask c {:op "eval", :session id, :code (str "(deliver @@#'magnetar.debian-nrepl-test/of-session (magnetar.actor/self)) @@(resolve '" (ns-name *ns*) "/go)")}))
-    (let [pid @begun]
-      (.close connection)
-      (is (= :shutdown (ended pid #(deliver go 1)))))))
+(defn- begin-and-leave
+  "Evaluates the code in the session from a connection that is closed once it runs. Returns the pid of the session."
+  [id code]
+  (let [begun (reset! of-session (promise))]
+    (with-open [connection (connect)]
+      ((client/client connection 30000)
+       {:op "eval", :session id, :id "left"
+        :code (str "(do (deliver @@#'magnetar.debian-nrepl-test/of-session (magnetar.actor/self)) " code ")")})
+      @begun)))
+
+(deftest a-session-outlives-its-client-and-any-other-goes-on-with-it
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          id (with-open [first-one (connect)]
+               (client/new-session (client/client first-one 30000)))
+          pid (begin-and-leave id "(magnetar.actor/receive :go :gone)")]
+      (is (some #{id} (:sessions (ask c {:op "ls-sessions"}))))
+      (actor/! pid :go)
+      (is (= [(pr-str pid)] (:value (ask c {:op "eval", :session id, :code "(magnetar.actor/self)"}))))
+      (is (= pid (begin-and-leave id "(magnetar.actor/receive :never 1)")))
+      (is (= #{"done"} (:status (ask c {:op "interrupt", :session id, :interrupt-id "left"}))))
+      (is (= ["3"] (:value (ask c {:op "eval", :session id, :code "(+ 1 2)"}))))
+      (is (= pid (begin-and-leave id "(magnetar.actor/receive :never 1)")))
+      (is (= :shutdown (ended pid #(ask c {:op "close", :session id})))))))
+
+(defn- left
+  "The processes and the threads of sessions. nREPL ends its own thread of a session within 5 seconds."
+  []
+  (concat (filter #(str/includes? (str %) "nrepl-session-") (map :pid (inspect/processes)))
+    (filter #(str/starts-with? (Thread/.getName %) "nREPL-session-") (keys (Thread/getAllStackTraces)))))
+
+(defn- soon? [f]
+  (let [deadline (+ (System/nanoTime) 10000000000)]
+    (loop []
+      (or (f) (and (< (System/nanoTime) deadline) (do (Thread/onSpinWait) (recur)))))))
+
+(deftest sessions-that-are-closed-leave-no-process-and-no-thread
+  (with-open [connection (connect)]
+    (let [c (client/client connection 30000)
+          ids (vec (repeatedly 20 #(client/new-session c)))]
+      (doseq [id ids]
+        (ask c {:op "eval", :session id, :code "(magnetar.actor/spawn-link #(magnetar.actor/receive :never 1))"}))
+      (run! #(begin-and-leave % "(magnetar.actor/receive :never 1)") (take 5 ids))
+      (is (= 20 (count (filter #(str/includes? (str %) "nrepl-session-") (map :pid (inspect/processes))))))
+      (run! #(ask c {:op "close", :session %}) ids)
+      (is (soon? #(empty? (left))) (pr-str (left))))))
 
 ;; ---- the launcher
 
+(defn- jar []
+  (.getPath (.getJarFileURL ^JarURLConnection (.openConnection (io/resource "nrepl/server.clj")))))
+
 (deftest the-launcher-starts-the-nrepl-of-the-project
   (let [folder (temporary-folder)
-        _ (write folder "deps.edn" (pr-str {:deps {'nrepl/nrepl {:local/root (str jar)}}}))
+        _ (write folder "deps.edn" (pr-str {:deps {'nrepl/nrepl {:local/root (jar)}}}))
         command ^List (vector launcher "repl" "--nrepl")
         process (.start (doto (ProcessBuilder. command) (.directory folder)))]
     (try
