@@ -152,6 +152,19 @@
   (concat (filter #(str/includes? (str %) "nrepl-session-") (map :pid (inspect/processes)))
     (filter #(str/starts-with? (Thread/.getName %) "nREPL-session-") (keys (Thread/getAllStackTraces)))))
 
+(defn- send-raw [^String text]
+  (with-open [socket (Socket. "127.0.0.1" (int *port*))]
+    (.write (.getOutputStream socket) (.getBytes text))))
+
+(deftest bytes-that-are-no-message-and-messages-without-sense-disturb-no-session
+  (with-session
+    (fn [code send]
+      (let [me (:value (code "(self)"))]
+        (run! send-raw ["hello\n" "d2:op4:evalX" "d2:op" "GET / HTTP/1.1\r\n\r\n"])
+        (is (contains? (:status (send {:op "nope"})) "unknown-op"))
+        (is (contains? (:status (send {:op "eval"})) "no-code"))
+        (is (= me (:value (code "(self)"))))))))
+
 (defn- soon? [f]
   (let [deadline (+ (System/nanoTime) 10000000000)]
     (loop []

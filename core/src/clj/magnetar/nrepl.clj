@@ -33,9 +33,9 @@
   It has exited when the answer to `close` comes. If it exits earlier, by a link or by `exit`, the answer says
   \"** exited: ..\" and the session goes on in a new process; *ns*, *1 *2 *3 and *e stay.
 
-  A session outlives its connection, as nREPL has it, and so does its process: an evaluation that waits goes
-  on waiting, and answers to a client that is gone are dropped. Any other connection can go on with the session,
-  interrupt or close it. The op `ls-sessions` lists the sessions, and each process is labelled with
+  A session and its process outlive the connection until `close`, as nREPL has it. An evaluation that waits
+  goes on waiting, and answers to a client that is gone are dropped. Any other connection can use, interrupt
+  or close the session. The op `ls-sessions` lists the sessions. Each process is labelled with
   \"nrepl-session-\" and the beginning of the id.
 
   An interrupt ends a wait, such as a `receive`, and so does `close`. Code that computes and looks at no

@@ -28,10 +28,11 @@
 ;; --- answers
 
 (defn- not-answered
-  "Reports why an answer failed, except that the client is gone."
+  "Reports why an answer failed and returns true; nil if the client is gone, or an interrupt ended the evaluation."
   [thrown]
   (when-not (some #(shell/cause-of % thrown) [ThreadDeath IOException])
-    (reports/report "nREPL, which answers an evaluation" thrown)))
+    (reports/report "nREPL, which answers an evaluation" thrown)
+    true))
 
 (defn- respond
   "Sends an answer to a message. It is dropped if the client is gone."
@@ -115,7 +116,8 @@
   (try
     (run-in-bindings session job)
     (catch Throwable thrown
-      (not-answered thrown))
+      (when (not-answered thrown)
+        (respond (:message job) {:status #{:error :eval-error}, :err (str "nREPL failed: " (ex-message thrown) "\n")})))
     (finally
       (.remove current-job)
       (some->> (:error @state) (swap! session assoc #'*e)))))
