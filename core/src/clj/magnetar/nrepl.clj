@@ -35,8 +35,8 @@
 
   A session and its process outlive the connection until `close`, as nREPL has it. An evaluation that waits
   goes on waiting, and answers to a client that is gone are dropped. Any other connection can use, interrupt
-  or close the session. The op `ls-sessions` lists the sessions. Each process is labelled with
-  \"nrepl-session-\" and the beginning of the id.
+  or close the session. The op `ls-sessions` lists the sessions. Each process is labelled with \"nrepl-
+  session-\" and the beginning of the id.
 
   An interrupt ends a wait, such as a `receive`, and so does `close`. Code that computes and looks at no
   interrupt goes on, and the answer says so after 2 seconds. The session evaluates nothing else until that code
