@@ -39,8 +39,8 @@
   session-\" and the beginning of the id.
 
   An interrupt ends a wait, such as a `receive`, and so does `close`. Code that computes and looks at no
-  interrupt goes on, and the answer says so after 2 seconds. The session evaluates nothing else until that code
-  ends. Messages without a session are left to nREPL.
+  interrupt goes on, and the answer says so after 2 seconds. The session evaluates nothing else until that
+  code ends. Messages without a session are left to nREPL.
 
   Example:
 
