@@ -957,7 +957,7 @@
   called it."
   {:erlang "erlang:suspend_process/1"}
   [pid]
-  (check-other "suspend-process" pid "nobody would be there to resume it. Let another process do it.")
+  (check-other "suspend-process" pid "it could not resume itself. Let another process do it.")
   (.suspend (live "suspend-process" pid))
   true)
 
@@ -974,7 +974,7 @@
   {:erlang "erlang:resume_process/1"}
   [pid]
   (or (.resume (live "resume-process" pid))
-      (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended.") {:pid pid})))
+      (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended. Resume a process as often as it was suspended.") {:pid pid})))
 
 (defn trace
   "Sends this process a copy of what another receives and sends; returns true.

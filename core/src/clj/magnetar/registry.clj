@@ -171,7 +171,8 @@
 (defn- refuse-duplicate [operation ^Table table registry]
   (when-not (.-unique? table)
     (arguments/misuse :magnetar/duplicate-keys
-                      (str "`" operation "` wants a registry of :unique keys; those of " (arguments/show registry) " are :duplicate.")
+                      (str "`" operation "` wants a registry of :unique keys; those of " (arguments/show registry) " are :duplicate. "
+                           "Use `dispatch` or `lookup`, which handle several processes.")
                       {:registry registry})))
 
 (defn- check-function [operation f example]

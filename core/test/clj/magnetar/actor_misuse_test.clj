@@ -66,7 +66,7 @@
   (are [sentence f] (= sentence (said #(with-process {} (f))))
     "`trace` was called by PID for itself: each message would be told of in another one, without end. Let another process trace it."
     #(actor/trace (self) true)
-    "`suspend-process` was called by PID for itself: nobody would be there to resume it. Let another process do it."
+    "`suspend-process` was called by PID for itself: it could not resume itself. Let another process do it."
     #(actor/suspend-process (self)))
   (is (true? (with-process {} (actor/trace (self) false)))))
 

@@ -1,5 +1,6 @@
 (ns magnetar.errors-test
-  "Each example of the page about errors raises the id that it stands under; `explain` prints the sections, and `pst` failures."
+  "Each example of the page about errors raises the id that it stands under, and what stands there instead works; `explain` prints the
+  sections, and `pst` failures."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
@@ -7,8 +8,12 @@
    [magnetar.dev.guide :as guide]
    [magnetar.impl.explain :as explain]
    [magnetar.inspect :as inspect]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.report :as report]
-   [magnetar.scope :as scope]))
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [collecting with-failures]])
+  (:import
+   (java.util.regex Pattern)))
 
 (set! *warn-on-reflection* true)
 
@@ -18,34 +23,116 @@
     [magnetar.hot :as hot] [magnetar.inspect :as inspect] [magnetar.match :as match] [magnetar.pool :as pool] [magnetar.registry :as registry]
     [magnetar.report :as report] [magnetar.resilience :as r] [magnetar.scope :as scope] [magnetar.table.snapshot :as snapshot]
     [magnetar.gen-statem :as statem] [magnetar.supervisor :as sup] [magnetar.sys :as sys] [magnetar.table :as table] [magnetar.task :as task]
-    [magnetar.task.supervisor :as tasks] [magnetar.timer :as timer] [magnetar.trace :as trace]])
+    [magnetar.task.supervisor :as tasks] [magnetar.timer :as timer] [magnetar.trace :as trace] [magnetar.test :as mt]
+    [magnetar.overload :as overload] [magnetar.proc-lib :as proc-lib]])
+
+(def ^:private without-example
+  "Why the section of an id has no example."
+  {:magnetar.test/broken "a defect of the simulator"
+   :magnetar.test/closed "a JVM without --add-opens"
+   :magnetar.test/interrupted "another thread that interrupts the run"
+   :magnetar.test/not-ended "30 seconds of real time"
+   :magnetar/already-running "a whole program, whose end ends the JVM"
+   :magnetar/java-too-old "an older JVM"
+   :magnetar/kernel-not-compiled "a checkout that is not compiled"
+   :magnetar/no-collection "a JVM with -XX:+DisableExplicitGC"
+   :magnetar/no-flight-recorder "a JVM without the module jdk.jfr"
+   :magnetar/task-not-started "a supervisor that ends at that moment"
+   :magnetar/upgrade-failed "a server in a file, in two versions"
+   :magnetar/upgrades-itself "it is thrown in a server, and its caller gets :magnetar/call-failed"
+   :magnetar/watch-failed "the limit of watches of the operating system"})
+
+(defn- without-comment [code]
+  (str/join "\n" (remove #(str/starts-with? % "; ") (str/split-lines code))))
+
+(defn- message-parts
+  "What the message in the comment of an example consists of, without what differs from run to run."
+  [code]
+  (let [lines (filter #(str/starts-with? % "; ") (str/split-lines code))]
+    (remove str/blank? (str/split (str/join " " (map #(subs % 2) lines)) #" ?\.\.(?!\.) ?"))))
+
+(defn- example
+  "The example of a section, its message in parts, and what works instead."
+  [text]
+  (let [[[_ wrong] :as blocks] (re-seq #"(?s)```clojure\n(.*?)```" text)
+        [_ instead] (re-find #"(?s)\nInstead:\n\n```clojure\n(.*?)```" text)]
+    (when wrong
+      {:wrong (without-comment wrong) :message (message-parts wrong) :instead instead :blocks (count blocks)})))
 
 (defn examples
-  "The examples of the page, as [id code]."
+  "The examples of the page, as [id example]."
   []
   (for [[id text] (explain/sections)
-        [code] (guide/examples text)]
-    [id code]))
+        :let [example (example text)]
+        :when example]
+    [id example]))
+
+(defn- errors-of [error]
+  (for [e (explain/causes error)]
+    {:id (:magnetar/reason (explain/data-of e)) :message (str/replace (str (ex-message e)) #"\s+" " ")}))
+
+(defn- in-namespace
+  "Calls f in a new namespace with the aliases of the page."
+  [f]
+  (let [page (create-ns (gensym "magnetar.errors-test.page"))]
+    (binding [*ns* page]
+      (try
+        (refer-clojure)
+        (doseq [[ns _ short] aliases] (alias short ns))
+        (f)
+        (finally (remove-ns (ns-name page)))))))
+
+(defn- run-in-process
+  "Evaluates the code in a process; returns what it throws, or nil. It is caught there: the servers that it has started end normally."
+  [code]
+  (try
+    (in-namespace #(actor/with-process {} (try (run! eval (guide/forms code)) (catch Throwable e e))))
+    (catch Throwable e e)))
 
 (defn raised
-  "The id that the code raises in a process of its own, or its value."
+  "The errors that the code throws or has reported, in a process of its own, with their causes: maps of :id and :message."
   [code]
-  (binding [*ns* (create-ns (gensym "magnetar.errors-test.page"))]
-    (try
-      (refer-clojure)
-      (apply require aliases)
-      (actor/with-process {}
-        (try
-          (last (mapv eval (guide/forms code)))
-          (catch Throwable e (explain/id-of e))))
-      (catch Throwable e (explain/id-of e))
-      (finally (remove-ns (ns-name *ns*))))))
+  (with-failures [failures]
+    (let [thrown (errors-of (run-in-process code))]
+      (into thrown (mapcat (comp errors-of :error)) @failures))))
 
-(deftest each-example-raises-the-id-it-stands-under
-  (is (< 100 (count (examples))))
-  (doseq [[id code] (examples)]
-    (testing code
-      (is (= id (raised code))))))
+(defn- quietly
+  "Calls f with the reports of servers captured; returns when all processes that f has started have ended."
+  [f]
+  (collecting (atom []) #(scenarios/leaving-nobody f)))
+
+(defn- message?
+  "Has the text these parts, in this order?"
+  [parts text]
+  (re-find (re-pattern (str/join ".*" (map #(Pattern/quote %) parts))) text))
+
+(deftest each-example-raises-the-id-it-stands-under-with-its-message
+  (run! require (map first aliases))
+  (quietly
+    (fn []
+      (doseq [[id {:keys [wrong message]}] (examples)]
+        (testing wrong
+          (let [of-id (filter #(= id (:id %)) (raised wrong))]
+            (is (seq of-id) id)
+            (is (some #(message? message (:message %)) of-id) (pr-str id (map :message of-id)))))))))
+
+(deftest what-stands-there-instead-works
+  (run! require (map first aliases))
+  (quietly
+    (fn []
+      (doseq [[id {:keys [instead]}] (examples)
+              :when instead]
+        (testing instead
+          (is (= [] (raised instead)) id))))))
+
+(deftest each-section-has-an-example-or-a-reason-why-not
+  (let [with-example (set (map first (examples)))]
+    (is (= [] (remove (into with-example (keys without-example)) (keys (explain/sections)))))
+    (is (= [] (filter with-example (keys without-example))))
+    (is (= [] (remove (explain/sections) (keys without-example)))))
+  (is (= [] (for [[id {:keys [instead blocks]}] (examples)
+                  :when (not= blocks (if instead 2 1))]
+              id))))
 
 (defn- named
   "The names of functions in the text whose namespace is one of the aliases, as [alias name]."

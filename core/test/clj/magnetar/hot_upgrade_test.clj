@@ -152,7 +152,7 @@
     (is (= (str "The upgrade was rolled back: code-change of :the-b from version 1 failed: not this one. "
                 "All namespaces and all states are as they were before.")
            (ex-message (goes-wrong ns app (fn [_] (throw (ex-info "not this one" {}))) nil))))
-    (is (= (str "`upgrade` wants a supervisor or a server that is alive; there is none at :nobody.")
+    (is (= (str "`upgrade` wants a supervisor or a server that is alive; there is none at :nobody. Start it first, or check the name with `actor/whereis`.")
            (ex-message (error-of #(hot/upgrade :nobody (counter-path ns 2))))))
     (is (= "`magnetar.hot/upgrade` does not know :extr; its options are :extra, :timeout. Is :extra meant?"
            (ex-message (error-of #(hot/upgrade app (counter-path ns 2) {:extr 1})))))

@@ -191,7 +191,7 @@
       (scope/sleep 400)
       (let [e (error-of (call breaker (fn [] (is false "must not be called"))))]
         (is (= {:magnetar/reason :magnetar/circuit-open :state :open :retry-after-ms 600} (ex-data e)))
-        (is (= "The circuit breaker is open: the call was refused, calls are tried again in 600 ms." (ex-message e))))
+        (is (= "The circuit breaker is open: the call was refused. Calls are tried again in 600 ms." (ex-message e))))
       (scope/sleep 600)
       (is (= "down" (ex-message (error-of (call breaker fail)))) "a trial")
       (is (= :open (:state @breaker)))

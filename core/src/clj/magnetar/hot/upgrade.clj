@@ -254,7 +254,9 @@
     (servers/refuse-server "upgrade" server))
   (or (some-> (servers/server "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
-                        (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server) ".") {:server server})))
+                        (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server)
+                             ". Start it first, or check the name with `actor/whereis`.")
+                        {:server server})))
 
 (defn- all-below [{:keys [supervisor?] :as process} timeout]
   (lazy-seq (cons process (when supervisor? (mapcat #(all-below % timeout) (children process timeout))))))

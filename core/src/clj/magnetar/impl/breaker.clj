@@ -132,7 +132,7 @@
     (ex-info (str "The circuit breaker is " (name state) ": the call was refused"
                   (cond
                     (nil? left) ", and so will be all others."
-                    (pos? (long left)) (str ", calls are tried again in " left " ms.")
+                    (pos? (long left)) (str ". Calls are tried again in " left " ms.")
                     :else ", other calls are on trial."))
              {:magnetar/reason :magnetar/circuit-open :state state :retry-after-ms left})))
 

@@ -43,7 +43,7 @@
 
 (defn- check-kills [kills]
   (when-not (nat-int? kills)
-    (arguments/misuse :magnetar.test/bad-kills (str "The :kills of a restart storm are a whole number; this is " (arguments/show kills) ".") {:kills kills})))
+    (arguments/misuse :magnetar.test/bad-kills (str "The :kills of a restart storm are a whole number from 0 up; this is " (arguments/show kills) ".") {:kills kills})))
 
 (defn storm
   "See `magnetar.test/restart-storm`."

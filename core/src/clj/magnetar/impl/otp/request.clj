@@ -269,7 +269,7 @@
     :else [:error [(.detail ^Calls$Failed end) (.-address request)]]))
 
 (defn- refuse-request [problem ^Request request]
-  (arguments/misuse :magnetar/no-answer (str "The " request " " problem ": nobody answers it here any more.") {:request request}))
+  (arguments/misuse :magnetar/no-answer (str "The " request " " problem ", so no answer can come. Keep what the first wait returned.") {:request request}))
 
 (defn- wait
   "The outcome of a request of this process: waits for one only that may still come."

@@ -184,7 +184,7 @@
 (defn- refuse-access [operation ^Table t ^Pid owner]
   (throw (errors/illegal-state :magnetar/no-access
            (str "`" operation "` on " t ", which belongs to " owner " and is " (symbol (.-access t)) ": "
-                (if (= :private (.-access t)) "nobody else reads or writes it" "others may read it, and not write")
+                (if (= :private (.-access t)) "only its owner reads and writes it" "others may read it, and not write")
                 ". Ask the owner, or make it with {:access :public}. " (who-asks))
            {:table t :access (.-access t) :owner owner})))
 
@@ -239,7 +239,7 @@
   (let [held (live-holding operation t)]
     (when-not (own? held)
       (throw (errors/illegal-state :magnetar/not-owner
-               (str "`" operation "` on " t ", which belongs to " (.-owner held) ": only its owner does that. " (who-asks))
+               (str "`" operation "` on " t ", which belongs to " (.-owner held) ": only its owner may do that, so ask it by a message. " (who-asks))
                {:table t :owner (.-owner held)})))
     held))
 

@@ -45,12 +45,12 @@ final class FailureReport {
         String line = f == null ? null : f.line();
         return new Run.Problem("STUCK", (f == null ? "The simulation" : f.toString()) + " ran for " + simulation.config.patienceMillis
                 + " ms without doing anything that the simulator sees, at " + line
-                + ": a loop without channel, message or sleep, or a call that blocks the thread. Its thread is left behind.", List.of());
+                + ": a loop without channel, message or sleep, or a call that blocks the thread. Its thread is left behind. Replace the call by a stub, or raise :patience-ms.", List.of());
     }
 
     void endless(SimFiber f) {
         stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + where(f.line())
-                + ". If it is no loop, give it more of them: :max-steps.");
+                + ". If it does not loop for ever, raise :max-steps.");
     }
 
     void timedWait(SimFiber f) {
@@ -71,7 +71,7 @@ final class FailureReport {
 
     void monitor(SimFiber f) {
         stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
-                + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
+                + "The JVM chooses who enters it next, not the seed, so do not wait while a fiber holds it.");
     }
 
     private static String where(String line) {
