@@ -36,6 +36,7 @@
    :magnetar/java-too-old "an older JVM"
    :magnetar/kernel-not-compiled "a checkout that is not compiled"
    :magnetar/no-collection "a JVM with -XX:+DisableExplicitGC"
+   :magnetar/no-such-accessor "a library that Magnetar does not depend on"
    :magnetar/no-flight-recorder "a JVM without the module jdk.jfr"
    :magnetar/task-not-started "a supervisor that ends at that moment"
    :magnetar/upgrade-failed "a server in a file, in two versions"
