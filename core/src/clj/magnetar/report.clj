@@ -124,9 +124,10 @@
   "Prints an exception: message, data, causes, and the frames of the program.
 
   Frames of Magnetar, of Clojure and of the JDK are left out. Forms that `magnetar.trace/trace-forms` noted
-  are shown, at most five. Below them stands what started the failed work,
-  where the errors know it: the lines of scopes, forks and tasks, and the process with its ancestors. Data are
-  cut short, and shown as `magnetar.inspect/redact-with` allows. Without an argument it prints *e.
+  are shown, at most five. Below them stands what started the failed work, where the errors know it: the
+  lines of scopes, forks and tasks, and the process with its ancestors. If the error has an exit reason, the
+  frames of the process that failed are shown too. Data are cut short, and shown as
+  `magnetar.inspect/redact-with` allows. Without an argument it prints *e.
 
   Returns nil.
 

@@ -6,6 +6,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.dev.guide :as guide]
+   [magnetar.gen-server :as gs]
    [magnetar.impl.explain :as explain]
    [magnetar.inspect :as inspect]
    [magnetar.otp.scenarios :as scenarios]
@@ -199,6 +200,29 @@
     (is (= 5 (count (shown deep {:lines 5}))))
     (is (some #(re-find #"^\(and \d+ more lines\)" %) (shown deep {:lines 5})))
     (is (= ["java.lang.Exception: no message"] (shown (Exception.) {:lines 1})))))
+
+(deftest pst-shows-the-last-of-very-many-causes
+  (let [deep (reduce (fn [cause i] (ex-info (str "level " i) {} cause)) nil (range 5000))]
+    (is (some #(str/ends-with? % "ExceptionInfo: level 0") (shown deep)))
+    (is (some #(re-find #"^\(and 4992 more causes\)" %) (shown deep)))
+    (is (= 3 (count (explain/causes (ex-info "a" {} (ex-info "b" {} (ex-info "c" {})))))))))
+
+(defn- priced [order _ n]
+  [:reply (try (divide (count order)) (catch ArithmeticException e (throw (ex-info "no price" {:order order} e)))) n])
+
+(deftest pst-shows-the-frames-of-a-server-that-failed-in-a-call
+  (let [failed (atom nil)]
+    (quietly
+      (fn []
+        (actor/with-process {}
+          (let [[_ server] (gs/start {:init (fn [n] [:ok n]) :handle-call priced} 0)]
+            (reset! failed (try (gs/call server []) (catch Exception e e)))))))
+    (let [lines (shown @failed)
+          server (drop-while #(not= "  the other process failed:" %) lines)]
+      (is (re-find #"at magnetar\.errors-test/priced/fn \(errors_test\.clj:\d+\)" (str (second server))))
+      (is (some #(re-find #"^  caused by: .*Divide by zero" %) server))
+      (is (= "(explain :magnetar/call-failed) tells more." (last lines)))
+      (is (>= 40 (count lines))))))
 
 (defn- wrapped [f depth]
   (if (zero? (long depth))

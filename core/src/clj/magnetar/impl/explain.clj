@@ -5,7 +5,9 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.impl.runtime]
-   [magnetar.impl.suggest :as suggest]))
+   [magnetar.impl.suggest :as suggest])
+  (:import
+   (java.util IdentityHashMap)))
 
 (set! *warn-on-reflection* true)
 
@@ -21,13 +23,20 @@
         (for [[_ id text] (re-seq #"(?ms)^## :(\S+)\n(.*?)(?=^## |\z)" (page))]
           [(keyword id) (str/trim text)])))
 
+(def ^:private most-causes
+  "A cause that makes a new cause each time that it is asked has no last one."
+  10000)
+
 (defn causes
-  "The error and its causes, outermost first, each once, at most 100."
+  "The error and its causes, outermost first, each once, at most `most-causes`."
   [error]
-  (loop [^Throwable e error, seen []]
-    (if (or (nil? e) (some #(identical? e %) seen) (= 100 (count seen)))
-      seen
-      (recur (try (.getCause e) (catch Throwable _ nil)) (conj seen e)))))
+  (let [seen (IdentityHashMap.)]
+    (loop [^Throwable e error, found []]
+      (if (or (nil? e) (.containsKey seen e) (= most-causes (count found)))
+        found
+        (do
+          (.put seen e true)
+          (recur (try (.getCause e) (catch Throwable _ nil)) (conj found e)))))))
 
 (defn data-of
   "The `ex-data` of the error; nil if it has none, or throws when asked."

@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [magnetar.impl.explain :as explain]
    [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
@@ -46,6 +47,15 @@
   (let [frames (try (.getStackTrace e) (catch Throwable _ (make-array StackTraceElement 0)))]
     (mapv frame-line (Frames/ofProgram frames most))))
 
+(defn- reason-lines
+  "The frames and the causes of the error that ended another process, as the exit reason in the data of e has them."
+  [e most]
+  (let [reason (:reason (explain/data-of e))]
+    (when-some [frames (seq (reasons/frames reason))]
+      (concat ["  the other process failed:"]
+              (map frame-line (take most frames))
+              (map cut (take most-causes (reasons/more-lines (update reason 0 dissoc :data))))))))
+
 (defn- forms-of [suppressed]
   (let [forms (:magnetar.trace/forms (explain/data-of suppressed))]
     (when (sequential? forms) forms)))
@@ -58,7 +68,8 @@
   (concat [(str heading (.getName (class e)) ": " (message e))]
           (data-line e)
           (form-lines e)
-          (frame-lines e most)))
+          (frame-lines e most)
+          (reason-lines e most)))
 
 ;; ---- what started the failed work
 
