@@ -33,7 +33,7 @@
 (defn- held
   "The outcome, if the started process is linked to this one; else an error. Without the link neither would learn of the other's end."
   [[how pid :as outcome] shown]
-  (if (and (= :ok how) (actor/alive? pid) (not (linked? pid)))
+  (if (and (= :ok how) (not (linked? pid)) (actor/alive? pid)) ; in this order: a process that ends has no links any more
     (do
       (actor/exit pid :kill)
       [:error [:bad-return [shown [:ok (codec/plain pid)]
