@@ -298,6 +298,10 @@
 (defn- leaf [random locals]
   (apply pick random 0 1 2 (concat locals locals)))
 
+;; The JVM throws an exception of its own without a message, a trace and room for forms where it has thrown it often.
+(defn divided [a b]
+  (if (zero? (long b)) (throw (ArithmeticException. "/ by zero")) (quot a b)))
+
 (defn- any-body [random depth locals]
   (vec (repeatedly (inc (.nextInt ^Random random 2)) #(any-form random depth locals))))
 
@@ -336,7 +340,7 @@
       (leaf random locals)
       (case (long (pick random 0 1 2 3 4 5 6 7 8 9 10))
         0 (leaf random locals)
-        1 `(quot ~(more) ~(more))
+        1 `(divided ~(more) ~(more))
         2 `(+' ~(more) ~(more))
         3 `(if (even? ~(more)) ~(more) ~(more))
         4 (any-let random depth locals)
@@ -345,7 +349,7 @@
         7 (any-try random depth locals)
         8 `(case (long (rem ~(more) 3)) 0 ~(more) (1 2) ~(more) ~(more))
         9 `(letfn [(~'f [~'a] ~(any-form random depth (conj locals 'a)))] (~'f ~(more)))
-        10 `(-> ~(more) (+' ~(more)) (quot ~(more)))))))
+        10 `(-> ~(more) (+' ~(more)) (divided ~(more)))))))
 
 (defn- outcome [form]
   (binding [*ns* (the-ns 'magnetar.trace-forms-test), *err* (StringWriter.)]
