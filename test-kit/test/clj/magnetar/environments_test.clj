@@ -48,7 +48,9 @@
   "What f gives while there is a process that was killed and does not end, and what it gives when that has ended."
   [f]
   (let [end (CountDownLatch. 1)
-        p (spawn (fn [] (undying end)))
+        begun (a/chan)
+        p (spawn (fn [] (a/close! begun) (undying end)))
+        _ (a/<! begun) ; killed before it begins, it would end at once
         others (f)]
     (actor/exit p :kill)
     (let [during (f)]
