@@ -91,7 +91,7 @@
                      :done))))))
 
 (deftest who-yields-for-ever-is-reported-by-line
-  (is (thrown-with-msg? IllegalStateException #"did not end within 1000 steps; #2 body, at repeatable_test.clj:\d+. If it is no loop, .*:max-steps"
+  (is (thrown-with-msg? IllegalStateException #"did not end within 1000 steps; #2 body, at repeatable_test.clj:\d+. If it does not loop for ever, .*:max-steps"
                         (mt/simulate {:max-steps 1000} (loop [] (Thread/yield) (recur))))))
 
 ;; --- what belongs to the outside
