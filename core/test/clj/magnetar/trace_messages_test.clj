@@ -11,7 +11,7 @@
    [magnetar.registry :as registry]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.scope.context :as context]
-   [magnetar.support :refer [refusal value-of with-failures with-hook]]
+   [magnetar.support :refer [collecting refusal value-of with-failures]]
    [magnetar.task :as task]
    [magnetar.test :as mt]
    [magnetar.trace :as trace])
@@ -125,29 +125,23 @@
                    (deliver gate true)))]
     (is (= [[:send 1 (it 1)] [:send 2 (it 2)] [:lost 2 (it 2)]] (happened events)))))
 
-(defn- collected
-  "What the operation of a server reports, in a vector with the events of the trace."
-  [f]
-  (let [reports (atom [])]
-    [(with-hook [:report #(swap! reports conj %)] (f)) @reports]))
-
 (deftest a-message-that-a-server-has-no-callback-for-is-not-handled
   (let [server (start-shelf)
-        [events] (collected #(traced (! server (it :what)) (gs/call server [:sync])))]
+        events (collecting (atom []) #(traced (! server (it :what)) (gs/call server [:sync])))]
     (is (= [[:send 1 (it :what)] [:take 1 (it :what)] [:unhandled 1 (it :what)]] (happened events)))
     (gs/stop server)))
 
 (deftest an-event-without-transition-is-not-handled
   (let [[_ door] (statem/start (statem/machine {:initial :shut, :states {:shut {:on {:open :shut}}}}) nil)
-        [events] (collected #(traced (statem/cast door (it :kick)) (statem/call door :open)))]
+        events (collecting (atom []) #(traced (statem/cast door (it :kick)) (statem/call door :open)))]
     (is (= [[:send 1 (it :kick)] [:take 1 (it :kick)] [:unhandled 1 (it :kick)]] (happened events)))
     (statem/stop door)))
 
 (deftest a-message-to-a-registry-is-not-handled
-  (let [[events] (collected #(traced
-                               (let [[_ pid] (registry/start-link {:name ::registry, :keys :unique})]
-                                 (! pid (it :what))
-                                 (gs/stop pid))))]
+  (let [events (collecting (atom []) #(traced
+                                        (let [[_ pid] (registry/start-link {:name ::registry, :keys :unique})]
+                                          (! pid (it :what))
+                                          (gs/stop pid))))]
     (is (= [[:send 1 (it :what)] [:take 1 (it :what)] [:unhandled 1 (it :what)]] (happened events)))))
 
 (deftest a-timer-sends

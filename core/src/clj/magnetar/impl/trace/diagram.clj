@@ -70,8 +70,9 @@
   "The events as a sequence diagram."
   [events]
   (let [ids (participants events)
+        outcomes (outcomes events)
         cut-off? (= :limit (:reason (peek events)))]
     (str/join "\n" (concat ["sequenceDiagram"]
                            (for [[text id] ids] (str "  participant " id " as " (label (short-name text))))
-                           (keep #(some->> (line ids (outcomes events) (not cut-off?) %) (str "  ")) events)
+                           (keep #(some->> (line ids outcomes (not cut-off?) %) (str "  ")) events)
                            [""]))))

@@ -18,13 +18,17 @@
 
 ;; ---- the depth: a number, or :off while this fiber tells of an event
 
-(def depth-key 'magnetar.trace/depth)
+(def ^:private depth-key 'magnetar.trace/depth)
+
+(defn depth-in
+  "The depth in these context values, or :off. Calls no function that a program may trace."
+  [^ILookup values]
+  (if (identical? nil values) 0 (.valAt values depth-key 0)))
 
 (defn depth
   "The depth of traced calls around this one, or :off. Calls no function that a program may trace."
   [^Fiber fiber]
-  (let [^ILookup values (.context fiber)]
-    (if (identical? nil values) 0 (.valAt values depth-key 0))))
+  (depth-in (.context fiber)))
 
 (defn indentation
   "The depth as a number, which an event has."
@@ -114,12 +118,17 @@
        (str/join (for [[number clause sentence] others]
                    (str "; not clause " number ", " clause ", since " sentence)))))
 
+(defn how-many
+  "The number of events in words."
+  [n]
+  (str n (if (= 1 n) " event" " events")))
+
 (defn- end-text
   "Why a trace of messages has ended."
   [{:keys [reason limit dropped]}]
   (str "the trace of messages ends"
        (case reason
-         :limit (str " at its limit of " limit (if (= 1 limit) " event" " events"))
+         :limit (str " at its limit of " (how-many limit))
          :caller " with its caller"
          "")
        (when (pos? (long dropped)) (str "; " dropped " dropped"))))

@@ -12,7 +12,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.trace.events :as events])
   (:import
-   (clojure.lang IDeref ILookup)
+   (clojure.lang IDeref)
    (java.io Writer)
    (java.lang.ref WeakReference)
    (java.util ArrayDeque IdentityHashMap Map$Entry)
@@ -33,14 +33,8 @@
 
 (def ^:private mark-key 'magnetar.trace/message)
 
-(defn- value-in
-  "The value of the key in the outgoing context, which may be nil; else `otherwise`."
-  [context k otherwise]
-  (let [^ILookup values (Propagation/valuesOf context)]
-    (if (nil? values) otherwise (.valAt values k otherwise))))
-
 (defn- mark-in ^Mark [context]
-  (value-in context mark-key nil))
+  (get (Propagation/valuesOf context) mark-key))
 
 (defn- with-mark [context mark]
   (Propagation/withValues context (assoc (Propagation/valuesOf context) mark-key mark)))
@@ -75,7 +69,7 @@
 
 (defmethod print-method Tracer [^Tracer tracer ^Writer out]
   (let [{:keys [events ended]} @(.-told tracer)]
-    (.write out (str "#<trace of messages, " (count events) (if (= 1 (count events)) " event" " events") (when ended ", ended") ">"))))
+    (.write out (str "#<trace of messages, " (events/how-many (count events)) (when ended ", ended") ">"))))
 
 (defonce ^:private tracers (atom []))
 (defonce ^:private ids (AtomicLong.))
@@ -261,29 +255,28 @@
 
 (defn- sent
   "The number that the message has for the tracer; nil if the tracer does not tell of it."
-  [^Tracer tracer by message to causes]
-  (let [parts (parts message)]
-    (when (wanted? tracer parts)
-      (telling tracer (show-send tracer parts message to (or by (by-text tracer)) causes)))))
+  [^Tracer tracer parts by message to causes]
+  (when (wanted? tracer parts)
+    (telling tracer (show-send tracer parts message to (or by (by-text tracer)) causes))))
 
 (defn- quiet?
   "Is this the work of a sink, which is not traced?"
   [context]
-  (= :off (value-in context events/depth-key 0)))
+  (= :off (events/depth-in (Propagation/valuesOf context))))
 
 (defn- marked
   "The context values that the message carries."
   [by to message context]
   (let [before (mark-in context)
         causes (if before (.-causes before) {})
+        parts (parts message)
         own (reduce (fn [own ^Tracer tracer]
-                      (if-some [number (sent tracer by message to causes)] (assoc own (.-id tracer) number) own))
+                      (if-some [number (sent tracer parts by message to causes)] (assoc own (.-id tracer) number) own))
                     {} @tracers)]
     (with-mark context (Mark. (merge causes own) own))))
 
-(defn- taken [^Tracer tracer ^Mark mark message]
-  (let [known (when mark (get (.-own mark) (.-id tracer)))
-        parts (parts message)]
+(defn- taken [^Tracer tracer parts ^Mark mark message]
+  (let [known (when mark (get (.-own mark) (.-id tracer)))]
     (when (or known (and (nil? mark) (or (= :answer (:kind parts)) (wanted? tracer parts))))
       (telling tracer
         (let [number (close tracer message #(or (nil? known) (= known (first %))))]
@@ -302,29 +295,25 @@
 (defn- remember-cause
   "Lets what this process now sends and starts be because of the message. A server does so itself, since it handles a message in the message's context."
   [mark message]
-  (let [fiber (Fiber/current)
-        context (.context fiber)]
+  (let [fiber (Fiber/current)]
     (when-not (or (some-> (LocalProcess/current) .server) (answer? message))
-      (cond
-        mark (.setContext fiber (with-mark context mark))
-        (mark-in context) (forget-cause)))))
+      (if mark
+        (.setContext fiber (with-mark (.context fiber) mark))
+        (forget-cause)))))
 
-(defn- lost [^Tracer tracer to message]
-  (let [parts (parts message)
-        here? #(= to (second %))]
-    (when (or (locked tracer (some here? (.get ^IdentityHashMap (.-open tracer) message)))
-              (wanted? tracer parts))
+(defn- lost [^Tracer tracer parts to message]
+  (let [here? #(= to (second %))
+        open? #(some here? (.get ^IdentityHashMap (.-open tracer) message))]
+    (when (or (locked tracer (open?)) (wanted? tracer parts))
       (telling tracer
-        (when-some [number (or (close tracer message here?)
-                               (show-send tracer parts message to (by-text tracer) (some-> (mark-in (.context (Fiber/current))) .-causes)))]
-          (close tracer message here?)
-          (when-not (:ended @(.-told tracer))
-            (show tracer {:event :lost, :number number, :by (by-text tracer), :to (address-text tracer to), :kind (:kind parts)
-                          :value (:value parts)})))))))
+        (when-not (open?)
+          (show-send tracer parts message to (by-text tracer) (some-> (mark-in (.context (Fiber/current))) .-causes)))
+        (when-some [number (close tracer message here?)] ; nil if the trace has ended, or there are too many
+          (show tracer {:event :lost, :number number, :by (by-text tracer), :to (address-text tracer to), :kind (:kind parts)
+                        :value (:value parts)}))))))
 
-(defn- ignored [^Tracer tracer ^Mark mark message]
-  (let [number (when mark (get (.-own mark) (.-id tracer)))
-        parts (parts message)]
+(defn- ignored [^Tracer tracer parts ^Mark mark]
+  (let [number (when mark (get (.-own mark) (.-id tracer)))]
     (when (or number (and (nil? mark) (wanted? tracer parts)))
       (telling tracer
         (show tracer (cond-> {:event :unhandled, :by (by-text tracer), :value (:value parts)}
@@ -345,17 +334,20 @@
     (takes [_ message context]
       (unharmed nil
         (when-not (or (quiet? context) (quiet? (.context (Fiber/current))))
-          (let [mark (mark-in context)]
-            (run! #(taken % mark message) @tracers)
+          (let [mark (mark-in context)
+                parts (parts message)]
+            (run! #(taken % parts mark message) @tracers)
             (remember-cause mark message)))))
     (loses [_ to message]
       (unharmed nil
         (when-not (quiet? (.context (Fiber/current)))
-          (run! #(lost % to message) @tracers))))
+          (let [parts (parts message)]
+            (run! #(lost % parts to message) @tracers)))))
     (ignores [_ message]
       (unharmed nil
-        (let [context (.context (Fiber/current))]
-          (run! #(ignored % (mark-in context) message) @tracers))))))
+        (let [mark (mark-in (.context (Fiber/current)))
+              parts (parts message)]
+          (run! #(ignored % parts mark) @tracers))))))
 
 ;; ---- start and stop
 

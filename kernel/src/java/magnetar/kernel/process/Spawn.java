@@ -326,7 +326,7 @@ public final class Spawn {
             return new Guest(process.pid(), Hosting.run(process, fiber, work));
         } finally {
             Guests.remove(process);
-            fiber.setContext(context); // a trace of messages changes that of the process
+            fiber.setContext(context); // a trace of messages changes the context of its process
         }
     }
 }
