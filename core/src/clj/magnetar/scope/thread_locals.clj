@@ -131,5 +131,4 @@
   See also `propagate`."
   {:added "0.3"}
   []
-  (Propagation/use nil)
-  nil)
+  (Propagation/use nil))

@@ -40,11 +40,9 @@ public final class Propagation {
         this.accessors = accessors.clone();
     }
 
-    /** Turns it on, or with null off, for the whole JVM. Returns what was on before, or null. */
-    public static synchronized Propagation use(Propagation next) {
-        Propagation before = current;
+    /** Turns it on, or with null off, for the whole JVM. */
+    public static void use(Propagation next) {
         current = next;
-        return before;
     }
 
     /** True if it is on. */
