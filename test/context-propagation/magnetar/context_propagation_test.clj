@@ -380,7 +380,7 @@
     (as-ada (gs/cast server ::cast))
     (is (= adas (deref told 20000 :late)))
     (trace/stop messages)
-    (is (= [[:send 1] [:take 1]] (map (juxt :event :number) (butlast @messages))))
+    (is (= [[:send 1] [:take 1]] (map (juxt :event :number) (butlast (trace/events messages)))))
     (gs/stop server)))
 
 (deftest a-line-that-a-server-logs-has-the-mdc-of-its-caller

@@ -8,7 +8,8 @@
   condv                     prints which clause of a cond, case or receive is taken
   printfv, with-verbose     print a message where the program asks for that much
   step, xf                  tell of what passes a step of a transducer, as on a channel
-  messages, stop, diagram   print the messages of processes, and draw them
+  messages, stop            print the messages of processes, until a limit
+  events, diagram           what was traced, as data and as a diagram
 
   A line begins with the process, fiber or thread that does the call. It is indented by the calls around it,
   also by calls of the fibers that started this one. Values are cut short, lazy ones are not realized, and
@@ -499,19 +500,19 @@
     ; [:shelf] sends 2 to :till, answer: :ok; because of 1
     ; [:till] takes 2: :ok
 
-  Each message has a number. `because of 1` says that the sender was handling message 1, or was started, also
-  over several go blocks, forks, tasks and spawned processes, by what handled it. A message is lost if there
-  is no process, no room, or no caller that still waits for this answer. A message is not handled if it was
-  taken by a server that has no callback or transition for it. It stays in the mailbox if no clause of a
-  `receive` matches it: see `condv`. A message that a :drop-old mailbox drops is only missing among those
-  taken.
+  Each message has a number. `because of 1` means that message 1 caused this one: the sender was handling it,
+  or was started by code that handled it. This also holds across several go blocks, forks, tasks and spawned
+  processes. A message is lost if there is no process, no room, or no caller that still waits for this answer.
+  A message is not handled if it was taken by a server that has no callback or transition for it. It stays in
+  the mailbox if no clause of a `receive` matches it: see `condv`. A message that a :drop-old mailbox drops is
+  only missing among those taken.
 
   The trace ends at its limit, by `stop`, or at the first message after its caller has ended: the process,
   fiber or thread. There may be several traces at once, each with its own numbers. A trace slows the program a
   little and never stops it: a fiber of its own tells the events. If the events come faster than they are
   told, up to 1,000 wait and the others are dropped and counted.
 
-  Returns the trace. `deref` gives its events so far, also those that were dropped on the way to :to.
+  Returns the trace, for `events`, `diagram` and `stop`.
 
   Throws an IllegalArgumentException if there is no :limit, or for an unknown option.
 
@@ -519,22 +520,28 @@
 
     :limit  the number of events after which the trace ends. Necessary, since a busy program sends more
             messages than a person can read
-    :match  a pattern, as in `receive`: only messages that match it, calls by their request, and answers to
-            these calls. If the options are not written as a map, a function of a message. Default: all
+    :match  which messages: a pattern, as in `receive`. A call matches by its request, and the answer to a
+            call that matches is shown too. Default: all. If the options are not written as a map, as
+            `(trace/messages options)`, and for `messages*`, it is a function of a message. It is evaluated
+            where the message is sent, of a timer on the timer's thread, so it has to be short. If it throws,
+            that is reported once, and the message is not shown
     :rate   how many messages a second, at most. Further ones are dropped and counted. Default: no limit
     :to     a function that gets each event instead of the printed line. Default: a line on what *out* is now.
-            If it throws, that is reported. What it sends is not traced. An event is a map of
+            If it throws, that is reported. What it sends is not traced. Values are given as they are, and not
+            as `magnetar.inspect/redact-with` shows them. An event is a map of
 
-              :event   :send, :take, :lost, :unhandled, or :end, the last event
-              :number  of the message. A message that was sent before the trace began has no number
-              :by, :to what sends or takes, and for :send and :lost where the message goes, as texts: a
-                       registered name, else a pid, fiber or thread
-              :kind    :message, :call, :cast or :answer
-              :value   the message, and of a call, cast or answer what it carries
-              :cause   the number of the message because of which it is sent, if there is one
-              :call    of an answer, the number of the call
-              :reason, :limit, :dropped
-                       of the :end: :limit, :stopped or :caller, the limit, and how many were dropped
+              :event    :send, :take, :lost, :unhandled, or :end, the last event
+              :number   of the message. A message that was sent before the trace began has no number
+              :by, :to  what sends or takes, and for :send and :lost where the message goes, as texts: a
+                        registered name, else a pid, fiber or thread. One process has one text in all of a
+                        trace
+              :kind     :message, :call, :cast or :answer
+              :value    the message, and of a call, cast or answer what it carries
+              :cause    the number of the message because of which it is sent, if there is one
+              :call     of an answer, the number of the call
+              :reason   of the :end: :limit, :stopped or :caller
+              :limit    of the :end, the limit
+              :dropped  of the :end, how many events were not made or not told
 
   Example:
 
@@ -543,16 +550,17 @@
       (actor/! (actor/self) [:order 7])
       (actor/! (actor/self) :tick))
     (trace/stop traced) ;=> {:events 1, :dropped 0, :reason :stopped}
-    (map (juxt :event :number :value) (butlast @traced)) ;=> ([:send 1 [:order 7]])
+    (map (juxt :event :number :value) (butlast (trace/events traced))) ;=> ([:send 1 [:order 7]])
 
-  See also `diagram`, `stop`, `magnetar.actor/trace`.
+  See also `events`, `diagram`, `stop`, `magnetar.actor/trace`.
 
   Erlang: dbg:tracer, dbg:p(all, m), and recon_trace for its limits."
   {:added "0.3" :arglists '([{:keys [limit match rate to]}])}
   [options]
   (if (and (map? options) (contains? options :match))
-    (let [matches (with-meta `(match/match ~'message ~(:match options) true :else false) (meta &form))]
-      `(messages* ~(assoc options :match `(fn [~'message] ~matches))))
+    (let [message (gensym "message")
+          matches (with-meta `(match/match ~message ~(:match options) true :else false) (meta &form))]
+      `(messages* ~(assoc options :match `(fn [~message] ~matches))))
     `(messages* ~options)))
 
 (defn stop
@@ -576,13 +584,27 @@
   [messages]
   (tracers/stop messages))
 
+(defn events
+  "Returns the events of a trace of messages so far, as a vector.
+
+  They are those that :to gets, and the ones that were dropped on the way there. Values are given as they are,
+  and not as `magnetar.inspect/redact-with` shows them.
+
+  Throws an IllegalArgumentException if the argument is not what `messages` returned.
+
+  See also `messages`."
+  {:added "0.3"}
+  [messages]
+  (tracers/events messages))
+
 (defn diagram
   "Returns a trace of messages as the text of a Mermaid sequence diagram.
 
   Most tools that show Markdown draw it. An arrow stands where its message was sent. Its label has the number
-  and the value, and says if the message was lost, not handled or not taken, and because of which message it
-  was sent. The arrow of a lost message ends in a cross, the arrow of an answer is dashed. Values are cut
-  short, and shown as `magnetar.inspect/redact-with` allows.
+  and the value, and says if the message was lost or not handled, and because of which message it was sent.
+  Once the trace has ended, it also says if the message was not taken. The arrow of a lost message ends in a
+  cross, the arrow of an answer is dashed. Values are cut short, and shown as `magnetar.inspect/redact-with`
+  allows.
 
   The argument is what `messages` returned, or a vector of its events.
 

@@ -111,15 +111,23 @@
 (defn- echo [to]
   (receive _ (do (! to :pong) (recur to))))
 
-(def ^:private bytes-of-a-message
-  #(bytes-of (in-process (fn [n] (dotimes [_ n] (! (self) :x) (receive :x nil))))))
+(defn- send-to-self [n]
+  (dotimes [_ n] (! (self) :x) (receive :x nil)))
+
+(defn- traced-once
+  "Traces messages of this process up to the limit, in which it handles one and sends another because of it."
+  []
+  (trace/messages {:limit 2, :to (fn [_])})
+  (! (self) :x)
+  (receive :x (! (self) :y))
+  (receive :y nil))
 
 (deftest a-message-allocates-the-same-before-and-after-a-trace
-  (let [before (bytes-of-a-message)
-        messages (trace/messages {:limit 1, :to (fn [_])})]
-    (actor/join (actor/spawn #(! (self) :x)))
-    (trace/stop messages)
-    (is (<= -1 (- (long (bytes-of-a-message)) (long before)) 1))))
+  (let [before (bytes-of (in-process send-to-self))
+        after (in-process (fn [n]
+                            (traced-once)
+                            (send-to-self n)))]
+    (is (<= -1 (- (long (bytes-of after)) (long before)) 1))))
 
 (deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
   (is (<= (bytes-of (in-process (fn [n]
@@ -175,7 +183,7 @@
   (is (<= (bytes-of (in-go (fn [n] (with-scope [s] (run! deref (mapv #(fork s inc %) (range n))))))) 950)))
 
 (deftest nothing-is-allocated-for-thread-locals-while-they-do-not-travel
-  (is (nil? (Propagation/current)))
+  (is (not (Propagation/isOn)))
   (is (zero? (long (bytes-of (in-go (fn [n]
                                       (let [fiber (Fiber/current)]
                                         (dotimes [_ n]

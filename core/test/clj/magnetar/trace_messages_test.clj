@@ -1,6 +1,7 @@
 (ns magnetar.trace-messages-test
   "Traces of messages. Other tests send messages meanwhile, so each trace matches its own."
   (:require
+   [clojure.pprint :as pprint]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after receive self spawn with-process]]
@@ -43,7 +44,7 @@
     (try
       (f)
       (finally (trace/stop messages)))
-    @messages))
+    (trace/events messages)))
 
 (defmacro ^:private traced
   "The events of the messages whose vectors begin with ::it, while body runs in a process."
@@ -151,6 +152,77 @@
     (is (= [:send "a timer"] ((juxt :event :by) sent)))
     (is (= [:take 1] ((juxt :event :number) taken)))))
 
+(deftest an-answer-to-a-dead-caller-is-sent-and-lost
+  (let [taken (promise)
+        gate (promise)
+        server (start-shelf (delay (deliver taken true) @gate))
+        events (traced
+                 (let [caller (spawn #(gs/call server (it :slow)))
+                       ref (actor/monitor caller)]
+                   (value-of taken)
+                   (actor/exit caller :kill)
+                   (receive [:DOWN ref & _] nil)
+                   (deliver gate true)
+                   (gs/call server [:sync])))]
+    (is (= [[:send 1 (it :slow)] [:take 1 (it :slow)] [:send 2 (it :late) 1] [:lost 2 (it :late)]] (happened events)))
+    (gs/stop server)))
+
+(deftest a-message-that-is-lost-under-a-name-is-one-message
+  (let [gate (promise)
+        events (traced
+                 (let [pid (actor/spawn-opt (fn [] @gate) {:mailbox {:capacity 1, :when-full :drop-new}})]
+                   (actor/register ::narrow pid)
+                   (! ::narrow (it 1))
+                   (! ::narrow (it 2))
+                   (deliver gate true)
+                   (actor/join pid)))]
+    (is (= [[:send 1 (it 1)] [:send 2 (it 2)] [:lost 2 (it 2)]] (happened events)))))
+
+(deftest an-exit-signal-is-not-the-message-that-its-sender-handles
+  (let [events (collecting (atom [])
+                 #(traced* {:match (fn [m] (or (and (vector? m) (= :EXIT (first m))) (and (vector? m) (= ::it (first m)))))}
+                    (fn []
+                      (with-process {}
+                        (actor/flag :trap-exit true)
+                        (let [me (self)
+                              server (start-shelf)]
+                          (gs/cast server (it (fn [] (actor/exit me ::out))))
+                          (receive [:EXIT _ ::out] nil (after 20000 nil))
+                          (gs/stop server))))))
+        [sent taken signal] (remove #(= :end (:event %)) events)]
+    (is (= [[:send 1] [:take 1]] (map (juxt :event :number) [sent taken])))
+    (is (= [:take nil ::out] [(:event signal) (:number signal) (peek (:value signal))]))))
+
+(deftest equal-keywords-to-two-processes-keep-their-numbers
+  (let [server (start-shelf)
+        events (traced* {:match #{::tick}}
+                 #(with-process {}
+                    (let [me (self)
+                          other (spawn (fn [] (receive ::tick (! me :other))))]
+                      (! me ::tick)
+                      (! other ::tick)
+                      (receive :other nil (after 20000 nil))
+                      (receive ::tick nil))))]
+    (is (= [[:send 1] [:send 2] [:take 2] [:take 1]] (map (juxt :event :number) (butlast events))))
+    (gs/stop server)))
+
+(deftest a-message-from-before-a-trace-is-shown-without-a-number-also-while-there-is-another-trace
+  (with-process {}
+    (let [first-trace (trace/messages {:limit 100, :match [::it _], :to nothing})
+          _ (! (self) (it 1))
+          second-trace (trace/messages {:limit 100, :match [::it _], :to nothing})]
+      (receive [::it _] nil)
+      (run! trace/stop [first-trace second-trace])
+      (is (= [[:send 1 (it 1)] [:take 1 (it 1)]] (happened (trace/events first-trace))))
+      (is (= [[:take nil (it 1)]] (happened (trace/events second-trace)))))))
+
+(deftest a-process-that-is-named-later-keeps-its-text
+  (let [events (traced
+                 (! (self) (it 1))
+                 (actor/register ::named-later (self))
+                 (receive [::it _] nil))]
+    (is (= 1 (count (distinct (map :by (butlast events))))))))
+
 (deftest a-process-goes-by-its-registered-name-also-when-it-is-dead
   (let [pid (spawn (fn [] (receive [::it :end] nil)))]
     (actor/register ::till pid)
@@ -194,6 +266,31 @@
       (is (= [[1 nil] [2 1] [3 2] [4 3]] (map (juxt :number :cause) (filter #(= :send (:event %)) events))))
       (gs/stop server))))
 
+(deftest causes-cross-an-alias-and-a-timer
+  (let [events (traced
+                 (let [me (self)
+                       worker (spawn (fn []
+                                       (let [alias (actor/make-alias)]
+                                         (! me [:alias alias])
+                                         (receive [::it :by-alias] (actor/send-after 1 me (it :by-timer))))))]
+                   (receive [:alias alias]
+                     (! alias (it :by-alias)))
+                   (receive [::it :by-timer] nil (after 20000 nil))
+                   (actor/join worker)))]
+    (is (= {(it :by-alias) nil, (it :by-timer) (it :by-alias)} (causes events)))))
+
+(deftest a-process-on-a-thread-leaves-no-cause-there
+  (let [events (traced*
+                 {:match #(and (vector? %) (= ::it (first %)))}
+                 (fn []
+                   (with-process {}
+                     (! (self) (it 1))
+                     (receive [::it 1] nil))
+                   (with-process {}
+                     (! (self) (it 2))
+                     (receive [::it 2] nil))))]
+    (is (= {(it 1) nil, (it 2) nil} (causes events)))))
+
 (deftest the-answer-to-a-call-of-ones-own-is-no-cause
   (let [server (start-shelf)
         me (atom nil)
@@ -228,17 +325,14 @@
       (receive [::it _] (context/context* (zipmap most-contexts (range)) #(reset! seen (mapv deref most-contexts)))))
     (is (= (range 64) @seen))))
 
-(deftest nothing-of-a-trace-is-left-on-the-thread-of-its-process
-  (let [before (.context (Fiber/current))]
-    (traced (! (self) (it 1)) (receive [::it _] nil))
-    (is (identical? before (.context (Fiber/current)))))
+(deftest nothing-of-a-trace-travels-when-it-has-ended
   (actor/join (spawn (fn []
                        (let [messages (trace/messages {:limit 9, :match [::it _], :to nothing})]
                          (! (self) (it 1))
                          (receive [::it _] nil)
-                         (is (some? (.context (Fiber/current))))
+                         (is (some? (.outgoing (Fiber/current))))
                          (trace/stop messages)
-                         (is (nil? (.context (Fiber/current)))))))))
+                         (is (nil? (.outgoing (Fiber/current)))))))))
 
 ;; ---- limits
 
@@ -251,9 +345,9 @@
     (let [messages (trace/messages {:limit 3, :match [::it _], :to nothing})]
       (dotimes [n 3] (! (self) (it n)))
       (! (self) (it 4))
-      (is (= [:send :send :send :end] (map :event @messages)))
+      (is (= [:send :send :send :end] (map :event (trace/events messages))))
       (is (= {:events 3, :dropped 0, :reason :limit} (trace/stop messages) (trace/stop messages)))
-      (is (re-matches #"#<trace of messages, 4 events, ended>" (pr-str messages))))))
+      (is (re-matches #"#<trace of messages, 3 events, ended>" (pr-str messages))))))
 
 (deftest a-trace-ends-with-its-caller
   (doseq [start [#(let [traced (promise)]
@@ -265,7 +359,38 @@
     (let [messages (start #(trace/messages* {:limit 9, :match (fn [m] (and (vector? m) (= ::it (first m)))), :to nothing}))]
       (with-process {}
         (! (self) (it 1)))
-      (is (= [:caller] (map :reason @messages))))))
+      (is (= [:caller] (map :reason (trace/events messages)))))))
+
+(deftest a-trace-ends-with-its-caller-at-any-message
+  (let [messages (promise)]
+    (actor/join (spawn (fn [] (deliver messages (trace/messages* {:limit 9, :match (fn [_] false), :to nothing})))))
+    (with-process {} (! (self) :another))
+    (is (= [:caller] (map :reason (trace/events @messages))))))
+
+(deftest a-match-that-throws-is-reported-once-and-blinds-no-other-trace
+  (with-failures [failures]
+    (with-process {}
+      (let [broken (trace/messages* {:limit 9, :match (fn [_] (throw (ex-info "no match" {}))), :to nothing})
+            messages (trace/messages {:limit 9, :match [::it _], :to nothing})]
+        (dotimes [n 2] (! (self) (it n)))
+        (receive [::it 1] (! (self) (it :because)))
+        (run! trace/stop [broken messages])
+        (is (= [[:send 1 (it 0)] [:send 2 (it 1)] [:take 2 (it 1)] [:send 3 (it :because) 2]] (happened (trace/events messages))))
+        (is (= [] (happened (trace/events broken))))))
+    (is (= ["no match"] (map (comp ex-message :error) @failures)))))
+
+(deftest a-match-does-not-realize-what-is-sent
+  (let [realized (atom 0)
+        message [(map #(swap! realized + %) [1])]]
+    (traced* {:match (fn [_] false)} #(with-process {} (! (self) message)))
+    (is (zero? @realized))))
+
+(deftest a-pattern-may-have-any-name
+  (with-process {}
+    (let [messages (trace/messages {:limit 9, :match [::it message], :to nothing})]
+      (! (self) (it 1))
+      (trace/stop messages)
+      (is (= [[:send 1 (it 1)]] (happened (trace/events messages)))))))
 
 (deftest a-rate-drops-and-counts
   (mt/with-virtual-clock
@@ -279,14 +404,22 @@
 
 (deftest a-sink-that-waits-stops-nothing-and-its-events-are-counted
   (let [gate (CountDownLatch. 1)
-        messages (trace/messages {:limit 5000, :match [::it _], :to (fn [_] (.await gate))})]
+        told (atom [])
+        ended (promise)
+        messages (trace/messages {:limit 5000, :match [::it _]
+                                  :to (fn [{:keys [event] :as data}]
+                                        (.await gate)
+                                        (swap! told conj data)
+                                        (when (= :end event) (deliver ended data)))})]
     (with-process {}
       (dotimes [n 2000] (! (self) (it n)))
       (dotimes [_ 2000] (receive [::it _] nil)))
-    (let [{:keys [events dropped]} (trace/stop messages)]
+    (let [{:keys [events dropped] :as summary} (trace/stop messages)]
       (is (= 4000 events))
-      (is (<= 3999 dropped 4001)))
-    (.countDown gate)))
+      (is (= summary (trace/stop messages)))
+      (.countDown gate)
+      (is (= dropped (:dropped (value-of ended)) (:dropped (peek (trace/events messages)))))
+      (is (= 4000 (+ (long dropped) (dec (count @told))))))))
 
 (deftest a-sink-that-fails-is-reported-and-stops-nothing
   (with-failures [failures]
@@ -303,8 +436,17 @@
           messages (trace/messages {:limit 100, :match [::it _], :to (fn [_] (! me (it :told)))})]
       (! me (it 1))
       (trace/stop messages)
-      (is (= [[:send 1 (it 1)]] (happened @messages)))
+      (is (= [[:send 1 (it 1)]] (happened (trace/events messages))))
       (is (= (it :told) (receive [::it :told] (it :told)))))))
+
+(deftest a-sink-that-sends-to-a-server-without-callback-is-not-traced
+  (let [server (start-shelf)
+        events (collecting (atom [])
+                 #(let [events (traced* {:match (fn [m] (and (vector? m) (= ::it (first m)))), :to (fn [_] (! server (it :told)))}
+                                 (fn [] (with-process {} (! (self) (it 1)))))]
+                    (gs/stop server) ; it has handled what the sink sent
+                    events))]
+    (is (= [[:send 1 (it 1)]] (happened events)))))
 
 (deftest two-traces-count-for-themselves
   (with-process {}
@@ -313,8 +455,8 @@
       (dotimes [n 3] (! (self) (it n)))
       (trace/stop all)
       (trace/stop odd)
-      (is (= [1 2 3] (map :number (butlast @all))))
-      (is (= [[:send 1 (it 1)]] (happened @odd))))))
+      (is (= [1 2 3] (map :number (butlast (trace/events all)))))
+      (is (= [[:send 1 (it 1)]] (happened (trace/events odd)))))))
 
 (deftest a-pattern-sees-the-locals-around-it
   (with-process {}
@@ -323,7 +465,7 @@
       (! (self) (it ::other))
       (! (self) (it wanted))
       (trace/stop messages)
-      (is (= [[:send 1 (it ::wanted)]] (happened @messages))))))
+      (is (= [[:send 1 (it ::wanted)]] (happened (trace/events messages)))))))
 
 (deftest messages-of-a-simulation-are-traced
   (let [run #(let [events (atom [])]
@@ -334,7 +476,7 @@
                        (dotimes [n 3] (spawn (fn [] (! me (it n)))))
                        (dotimes [_ 3] (receive [::it _] nil))))
                    (trace/stop messages)
-                   (reset! events (happened @messages))))
+                   (reset! events (happened (trace/events messages)))))
                @events)]
     (is (= 6 (count (run))))
     (is (= (run) (run)))))
@@ -381,6 +523,18 @@
                              {:event :take, :by ":till", :value :down}
                              {:event :end, :reason :stopped, :dropped 0}]))))))
 
+(deftest a-diagram-of-a-running-trace-says-of-no-message-that-it-was-not-taken
+  (is (= "  p1->>p1: 1: :x"
+         (last (str/split-lines (trace/diagram [{:event :send, :number 1, :by ":till", :to ":till", :kind :message, :value :x}]))))))
+
+(deftest a-diagram-of-many-participants-keeps-their-order
+  (let [line (fn [n] (str "  participant p" n " as :till-" n))]
+    (is (= (map line (range 1 21))
+           (filter #(str/includes? % "participant")
+                   (str/split-lines
+                     (trace/diagram (vec (for [n (range 1 21 2)]
+                                           {:event :send, :number n, :by (str ":till-" n), :to (str ":till-" (inc n)), :kind :message, :value n})))))))))
+
 (deftest secrets-are-not-shown
   (let [out (StringWriter.)
         messages (atom nil)]
@@ -392,6 +546,6 @@
           (! (self) (it "secret"))
           (trace/stop @messages)))
       (testing "in lines, diagrams and at the prompt"
-        (doseq [text [(str out) (trace/diagram @messages) (pr-str @messages)]]
+        (doseq [text [(str out) (trace/diagram @messages) (pr-str @messages) (with-out-str (pprint/pprint @messages))]]
           (is (not (str/includes? text "secret")))))
       (finally (inspect/redact-with nil)))))

@@ -17,12 +17,13 @@
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.propagation :as propagation]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang RT)
    (java.lang.invoke MethodHandle MethodHandleProxies MethodHandles MethodType)
    (java.util.function Consumer Supplier)
-   (magnetar.kernel.fiber Propagation Propagation$Accessor)))
+   (magnetar.kernel.fiber Propagation$Accessor)))
 
 (set! *warn-on-reflection* true)
 
@@ -88,9 +89,7 @@
   See also `propagate`."
   {:added "0.3"}
   []
-  (if-some [on (Propagation/current)]
-    (vec (.keys on))
-    []))
+  (mapv #(.key ^Propagation$Accessor %) (propagation/accessors :thread-locals)))
 
 (defn propagate
   "Lets thread-locals travel from now on; returns the keys of their accessors.
@@ -119,9 +118,8 @@
   ([] (propagate nil))
   ([options]
    (arguments/options "propagate" [:keys] options)
-   (let [accessors (mapv access (chosen (registered) options))]
-     (Propagation/use (Propagation. (into-array Propagation$Accessor accessors)))
-     (propagated))))
+   (propagation/use-accessors :thread-locals (mapv access (chosen (registered) options)))
+   (propagated)))
 
 (defn stop
   "Lets thread-locals travel no longer; returns nil.
@@ -131,4 +129,4 @@
   See also `propagate`."
   {:added "0.3"}
   []
-  (Propagation/use nil))
+  (propagation/use-accessors :thread-locals nil))

@@ -24,10 +24,10 @@
   (str/replace text #"^#magnetar/pid \"(.*)\"$" "$1"))
 
 (defn- participants
-  "From the text of each sender and receiver, in the order of their first messages, to its id in the diagram."
+  "The text and the id in the diagram of each sender and receiver, in the order of their first messages."
   [events]
   (let [texts (distinct (mapcat (juxt :by :to) (remove #(= :end (:event %)) events)))]
-    (into (array-map) (map-indexed (fn [i text] [text (str "p" (inc (long i)))])) (remove nil? texts))))
+    (map-indexed (fn [i text] [text (str "p" (inc (long i)))]) (remove nil? texts))))
 
 (defn- outcomes
   "From the number of a message to what became of it: :take, :lost or :unhandled."
@@ -66,13 +66,20 @@
     (= :end event) nil
     (nil? number) (str "Note over " (ids by) ": " (label (str (if (= :take event) "takes " "does not handle ") (shown/shown value))))))
 
+(defn- complete?
+  "Has the trace ended, and not at its limit? Then a message that was not taken stays in its mailbox."
+  [events]
+  (let [{:keys [event reason]} (peek events)]
+    (and (= :end event) (not= :limit reason))))
+
 (defn text
   "The events as a sequence diagram."
   [events]
-  (let [ids (participants events)
+  (let [participants (participants events)
+        ids (into {} participants)
         outcomes (outcomes events)
-        cut-off? (= :limit (:reason (peek events)))]
+        complete? (complete? events)]
     (str/join "\n" (concat ["sequenceDiagram"]
-                           (for [[text id] ids] (str "  participant " id " as " (label (short-name text))))
-                           (keep #(some->> (line ids outcomes (not cut-off?) %) (str "  ")) events)
+                           (for [[text id] participants] (str "  participant " id " as " (label (short-name text))))
+                           (keep #(some->> (line ids outcomes complete? %) (str "  ")) events)
                            [""]))))

@@ -50,20 +50,6 @@ public final class Propagation {
         return current != null;
     }
 
-    /** What is on, or null. */
-    public static Propagation current() {
-        return current;
-    }
-
-    /** The keys of the thread-locals that travel. */
-    public Object[] keys() {
-        Object[] keys = new Object[accessors.length];
-        for (int i = 0; i < keys.length; i++) {
-            keys[i] = accessors[i].key;
-        }
-        return keys;
-    }
-
     /**
      * Access to one thread-local. The value null means that it is not set.
      *
@@ -129,6 +115,18 @@ public final class Propagation {
             this.values = values;
             this.locals = locals;
         }
+
+        /** The same, of the thread-locals that travel by the other propagation too. */
+        private Captured as(Propagation other) {
+            if (by == other) {
+                return this;
+            }
+            Object[] both = new Object[other.accessors.length];
+            for (int i = 0; i < both.length; i++) {
+                both[i] = at(locals, by.indexOf(other.accessors[i]));
+            }
+            return new Captured(other, values, both);
+        }
     }
 
     /** What a fiber had before it entered a context, and which thread-locals it got. */
@@ -155,7 +153,7 @@ public final class Propagation {
         if (!(upper instanceof Captured u)) {
             return withValues(lower, values);
         }
-        return l.by == u.by ? new Captured(u.by, values, merged(l.locals, u.locals)) : withValues(upper, values);
+        return new Captured(u.by, values, merged(l.as(u.by).locals, u.locals));
     }
 
     private static Object[] merged(Object[] lower, Object[] upper) {
@@ -176,6 +174,32 @@ public final class Propagation {
         }
         Object[] locals = on.locals();
         return locals == null ? values : new Captured(on, values, locals);
+    }
+
+    /** What the context has captured of the accessor's thread-local, or null. */
+    public static Object local(Object context, Accessor accessor) {
+        return context instanceof Captured c ? at(c.locals, c.by.indexOf(accessor)) : null;
+    }
+
+    /** The context with this value for the accessor's thread-local, if that travels now. */
+    public static Object withLocal(Object context, Accessor accessor, Object value) {
+        Propagation on = current;
+        int place = on == null ? -1 : on.indexOf(accessor);
+        if (place < 0) {
+            return context;
+        }
+        Object[] locals = context instanceof Captured c ? c.as(on).locals.clone() : new Object[on.accessors.length];
+        locals[place] = value;
+        return new Captured(on, valuesOf(context), locals);
+    }
+
+    private int indexOf(Accessor accessor) {
+        for (int i = 0; i < accessors.length; i++) {
+            if (accessors[i] == accessor) {
+                return i;
+            }
+        }
+        return -1;
     }
 
     /** The values of the thread-locals of this thread; null if none is set. */
@@ -248,6 +272,6 @@ public final class Propagation {
     }
 
     private static Object at(Object[] values, int i) {
-        return values == null ? null : values[i];
+        return values == null || i < 0 ? null : values[i];
     }
 }

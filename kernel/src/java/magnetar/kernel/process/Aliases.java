@@ -43,19 +43,19 @@ public final class Aliases {
     }
 
     /**
-     * Delivers a message to an alias of the process, if the alias is open. No bound applies, because the
-     * message is an answer.
+     * Delivers a message with these context values, or null, to an alias of the process, if the alias is open.
+     * No bound applies, because most of these messages are answers.
      */
-    static void deliver(LocalProcess process, Ref alias, Object message) {
+    static void deliver(LocalProcess process, Ref alias, Object message, Object context) {
         boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isSeeded() && alias.isAddress();
         Simulated.switchPoint();
-        if (!(Calls.isCall(alias) ? Calls.deliver(process, alias, message) : deliver(process, alias, message, wasOpen))) {
-            Traffic.loses(alias, message);
+        if (!(Calls.isCall(alias) ? Calls.deliver(process, alias, message) : deliver(process, alias, message, context, wasOpen))) {
+            Traffic.loses(alias, message, context);
         }
     }
 
     /** False if the alias is closed. */
-    private static boolean deliver(LocalProcess process, Ref alias, Object message, boolean wasOpen) {
+    private static boolean deliver(LocalProcess process, Ref alias, Object message, Object context, boolean wasOpen) {
         Waiter answer;
         Monitor ended;
         synchronized (process) {
@@ -63,10 +63,11 @@ public final class Aliases {
                 return false;
             }
             ended = alias.alias == Ref.Alias.REPLY_DEMONITOR && Monitors.endLocked(process, alias) ? (Monitor) alias : null;
-            if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
+            boolean once = alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR;
+            if (once) {
                 alias.alias = Ref.Alias.CLOSED;
             }
-            answer = process.mailbox().pushSignal(new Node(message));
+            answer = process.mailbox().pushSignal(Node.of(message, once ? null : context)); // an answer has no context
         }
         Simulated.note("reply", process.pid(), message);
         if (ended != null) {

@@ -37,9 +37,10 @@ public final class DeadLetters {
      */
     public record Letter(String to, String message, String from, String line) {}
 
-    static void add(Object to, Object message) {
+    /** Adds a message with the context values that it carried, or null if it was not sent. */
+    static void add(Object to, Object message, Object context) {
         LETTERS.current().put(to, message);
-        Traffic.loses(to, message);
+        Traffic.loses(to, message, context);
     }
 
     private void put(Object to, Object message) {

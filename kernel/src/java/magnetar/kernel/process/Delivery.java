@@ -20,7 +20,7 @@ final class Delivery {
     /** Delivers a message to an address of the process: its pid or an alias. */
     static void deliver(LocalProcess process, Fiber sender, Object to, Object message, Object context) throws InterruptedException {
         if (to instanceof Ref alias) {
-            Aliases.deliver(process, alias, message);
+            Aliases.deliver(process, alias, message, context);
         } else {
             deliver(process, sender, Node.of(message, context));
         }
@@ -36,7 +36,7 @@ final class Delivery {
             answer = whenFull(process, sender, node, (BoundedMailbox) mailbox);
         }
         if (!arrives("message", process, node.message, answer)) {
-            DeadLetters.add(process.pid(), node.message);
+            DeadLetters.add(process.pid(), node.message, node.context());
         }
     }
 
@@ -78,7 +78,7 @@ final class Delivery {
     }
 
     private static RuntimeException refuse(LocalProcess process, Node node, String sentence) {
-        Traffic.loses(process.pid(), node.message);
+        Traffic.loses(process.pid(), node.message, node.context());
         return Dialect.codec().misuse("mailbox-full", sentence, Map.of("pid", process.pid()));
     }
 

@@ -22,7 +22,7 @@ public final class Send {
             receiver = find(to, message);
         }
         if (receiver != null && Simulated.loses(to, message)) {
-            DeadLetters.add(to, message);
+            DeadLetters.add(to, message, null);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
             InFlight.message(sender, receiver, to, message);
         }
@@ -38,7 +38,7 @@ public final class Send {
             return true;
         }
         if (isExiting(p)) {
-            DeadLetters.add(to, message);
+            DeadLetters.add(to, message, null);
             return false;
         }
         p.tellSending(message, to);
@@ -50,12 +50,16 @@ public final class Send {
         if (to instanceof Pid pid) {
             LocalProcess p = ProcessTable.live(pid);
             if (p == null) {
-                DeadLetters.add(pid, message);
+                DeadLetters.add(pid, message, null);
             }
             return p;
         }
         if (to instanceof Ref ref) {
-            return ref.maker() == null ? null : ref.maker().process();
+            LocalProcess p = maker(ref);
+            if (p == null) {
+                Traffic.loses(ref, message, null);
+            }
+            return p;
         }
         LocalProcess p = to == null ? null : Names.find(to);
         if (p == null) {
@@ -90,16 +94,23 @@ public final class Send {
     /** The same, with the context values of the sender, or null. */
     static void signal(Object to, Object message, Object context) {
         if (to instanceof Ref alias) {
-            LocalProcess p = alias.maker() == null ? null : alias.maker().process();
-            if (p != null) {
-                Aliases.deliver(p, alias, message);
+            LocalProcess p = maker(alias);
+            if (p == null) {
+                Traffic.loses(alias, message, context);
+            } else {
+                Aliases.deliver(p, alias, message, context);
             }
             return;
         }
         LocalProcess p = to instanceof Pid pid ? ProcessTable.live(pid) : to instanceof Address address ? processAt(address) : Names.find(to);
         if (p == null || !Delivery.deliverSignal(p, message, context)) {
-            DeadLetters.add(to, message);
+            DeadLetters.add(to, message, context);
         }
+    }
+
+    /** The process that made the reference; null if it is dead. */
+    private static LocalProcess maker(Ref ref) {
+        return ref.maker() == null ? null : ref.maker().process();
     }
 
     private static LocalProcess processAt(Address address) {

@@ -320,13 +320,11 @@ public final class Spawn {
             ProcessTable.register(options.name, process.pid());
         }
         nameElsewhere(process, options);
-        Object context = fiber.context();
         Guests.add(process);
         try {
             return new Guest(process.pid(), Hosting.run(process, fiber, work));
         } finally {
             Guests.remove(process);
-            fiber.setContext(context); // a trace of messages changes the context of its process
         }
     }
 }

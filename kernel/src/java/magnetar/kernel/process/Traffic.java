@@ -19,29 +19,30 @@ public final class Traffic {
 
     private Traffic() {}
 
-    /** What an observer learns. Its methods neither wait nor throw, and they send no message. */
+    /** What an observer learns. Its methods must not throw, block for long, or send. */
     public interface Observer {
         /**
          * A message is about to be sent.
          *
          * @param sender the current fiber, or null for a timer
-         * @param context the context values of the sender, or null
-         * @return the context values that the message carries, or null
+         * @param context the outgoing context of the sender, or null
+         * @return the context that the message carries instead, or null
          */
         Object sends(Fiber sender, Object to, Object message, Object context);
 
         /**
          * The current process has taken the message out of its mailbox, or got it as the answer to its call.
          *
-         * @param context the context values that the message carries, or null
+         * @param context the context that the message carries, or null, as an answer to a call has none
          */
         void takes(Object message, Object context);
 
         /**
          * A message does not arrive: there is no process or no room, or the address was an alias that is closed.
-         * It may not have been shown as sent.
+         *
+         * @param context the context that the message carries; null if it has none, or was not shown as sent
          */
-        void loses(Object to, Object message);
+        void loses(Object to, Object message, Object context);
 
         /** The current process has taken the message, and has no use for it. */
         void ignores(Object message);
@@ -64,10 +65,10 @@ public final class Traffic {
         }
     }
 
-    static void loses(Object to, Object message) {
+    static void loses(Object to, Object message, Object context) {
         Observer o = observer;
         if (o != null) {
-            o.loses(to, message);
+            o.loses(to, message, context);
         }
     }
 
