@@ -159,8 +159,28 @@
   []
   (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (ProcessTable/all)))))
 
+(defn- pid-of-name [operation name]
+  (or (ProcessTable/whereis name)
+      (arguments/misuse :magnetar/no-such-name
+                        (str "`" operation "` wants what lives, and no process has the name " (arguments/show name) "."
+                             (when-some [near (suggest/closest name (filter keyword? (ProcessTable/names)))] (str " Is " near " meant?")))
+                        {:name name})))
+
+(defn- pid-of
+  "The pid of a process that is given by its pid or its registered name."
+  ^Pid [operation x]
+  (cond
+    (instance? Pid x) x
+    (or (keyword? x) (symbol? x)) (pid-of-name operation x)
+    :else (throw (errors/illegal-argument :magnetar/not-a-pid
+                                          (str "`" operation "` wants a registered name, or a pid as `spawn`, `self` or `whereis` return it; this is "
+                                               (arguments/show x) ".")
+                                          {:value x}))))
+
 (defn mailbox
   "Returns what is in the mailbox of a process, a map; nil if the process is dead.
+
+  The argument is a pid or a registered name.
 
     :messages         the number of messages in it
     :capacity         the most it holds; nil if it has no limit
@@ -178,18 +198,15 @@
 
   Never waits: nothing is asked of the process.
 
-  Throws an IllegalArgumentException for what is not a pid.
+  Throws an IllegalArgumentException for a name that no process has, and for what is neither a name nor a pid.
 
   Example:
 
     (select-keys (inspect/mailbox pid) [:messages :oldest]) ;=> {:messages 1, :oldest [\"[:stop]\"]}
 
   Erlang: process_info(Pid, messages)."
-  [pid]
-  (when-not (instance? Pid pid)
-    (throw (errors/illegal-argument :magnetar/not-a-pid
-                                    (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
-  (when-some [process (ProcessTable/reach pid)]
+  [process]
+  (when-some [process (ProcessTable/reach (pid-of "mailbox" process))]
     (mailbox/of process)))
 
 (defn analyze
@@ -549,13 +566,6 @@
       (arguments/misuse :magnetar/no-such-fiber (str "`why-stuck` knows no fiber and no thread with the :id " id "; `inspect/fibers` has those that have not ended.")
                         {:value id})))
 
-(defn- pid-of-name [name]
-  (or (ProcessTable/whereis name)
-      (arguments/misuse :magnetar/no-such-name
-                        (str "`why-stuck` wants what lives, and no process has the name " (arguments/show name) "."
-                             (when-some [near (suggest/closest name (filter keyword? (ProcessTable/names)))] (str " Is " near " meant?")))
-                        {:name name})))
-
 (defn- id-of
   "The id of the node for an argument of `why-stuck`; nil if what it names has ended."
   [snapshot x]
@@ -564,7 +574,7 @@
     (instance? Thread x) (snapshot/id-of-thread snapshot x)
     (instance? Fork x) (snapshot/id-of-fork snapshot x)
     (instance? Pid x) (snapshot/id-of-process snapshot x)
-    (or (keyword? x) (symbol? x)) (snapshot/id-of-process snapshot (pid-of-name x))
+    (or (keyword? x) (symbol? x)) (snapshot/id-of-process snapshot (pid-of-name "why-stuck" x))
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
                                           (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
                                           {:value x}))))

@@ -107,7 +107,8 @@
     "`alive?` wants a pid, as `spawn`, `self` or `whereis` return it; this is [1]." #(actor/alive? [1])
     "`join` wants a pid, as `spawn`, `self` or `whereis` return it; this is \"p\"." #(actor/join "p")
     "`process-info` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(actor/process-info :p)
-    "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(inspect/mailbox :p)
+    "`mailbox` wants a registered name, or a pid as `spawn`, `self` or `whereis` return it; this is [1]." #(inspect/mailbox [1])
+    "`mailbox` wants what lives, and no process has the name :p." #(inspect/mailbox :p)
     "`register` wants a pid, as `spawn`, `self` or `whereis` return it; this is nil." #(actor/register :x nil)
     "`demonitor` wants a reference, as `make-ref` or `monitor` return it; this is PID." #(actor/demonitor (self))
     "`cancel-timer` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is nil." #(actor/cancel-timer nil)))
@@ -155,11 +156,11 @@
 (deftest ^{:spec ["C75" "C83"]} a-name-that-cannot-be-had
   (let [pid (spawn-opt #(receive ::never nil) {:name ::taken})]
     (are [sentence f] (= sentence (said f))
-      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
+      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID. Choose another, or unregister that first."
       #(actor/register ::taken (idle))
-      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
+      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID. Choose another, or unregister that first."
       #(spawn-opt (fn []) {:name ::taken})
-      "Cannot register :other for PID: it has the name :magnetar.actor-misuse-test/taken already."
+      "Cannot register :other for PID: it has the name :magnetar.actor-misuse-test/taken already. Unregister that first."
       #(actor/register :other pid)
       "`register` wants a keyword, a symbol or [:via registry name] as the name; this is \"logger\"."
       #(actor/register "logger" pid)
@@ -175,7 +176,7 @@
       (is (= pid (actor/whereis ::taken))))
     (actor/exit pid :kill)
     (is (= :killed (reason pid)))
-    (is (= "Cannot register :dead for PID: it is not alive." (said #(actor/register :dead pid))))))
+    (is (= "Cannot register :dead for PID: it is not alive. Register a process while it runs, best by the :name of its start." (said #(actor/register :dead pid))))))
 
 (deftest a-duration-that-is-none
   (are [sentence f] (= sentence (said #(with-process {} (f))))
@@ -279,7 +280,7 @@
 (deftest waiting-for-oneself
   (with-process {}
     (let [me (self)]
-      (is (= "The process PID waits for its own end, which would never come." (said #(actor/join me))))))
+      (is (= "The process PID waits for its own end, which would never come: join it from another process." (said #(actor/join me))))))
   (with-process {:mailbox {:capacity 1}}
     (! (self) 1)
     (is (= "The process PID sends to itself, and its own mailbox is full with 1 messages: it would wait for itself. Receive first."

@@ -56,6 +56,9 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
     private static final byte EXITING = 1;
     private static final byte DEAD = 2;
 
+    /** Why a process that has ended gets no name. */
+    static final String NOT_ALIVE = "it is not alive. Register a process while it runs, best by the :name of its start.";
+
     // Written under the lock, read by any thread.
     private volatile byte life;
 
@@ -220,18 +223,18 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
     // --- its name and its spawner
     // ------------------------------------------------------------------------------------
 
-    /** Registers it under a name. Returns why that is not possible, or null. */
+    /** Registers it under a name. Returns why that is not possible and what to do, or null. */
     synchronized String register(Object wanted) {
         if (life != ALIVE) {
-            return "it is not alive";
+            return NOT_ALIVE;
         }
         RareState r = makeRare();
         if (r.name != null) {
-            return "it has the name " + r.name + " already";
+            return "it has the name " + r.name + " already. Unregister that first.";
         }
         LocalProcess taken = Names.claim(wanted, this);
         if (taken != null) {
-            return "the name belongs to " + taken.pid();
+            return "the name belongs to " + taken.pid() + ". Choose another, or unregister that first.";
         }
         r.name = wanted;
         return null;

@@ -31,7 +31,7 @@ public final class ProcessTable {
     /** Registers the name, or throws a misuse. */
     public static void register(Object name, Pid pid) {
         LocalProcess p = live(pid);
-        String obstacle = p == null ? "it is not alive" : p.register(name);
+        String obstacle = p == null ? LocalProcess.NOT_ALIVE : p.register(name);
         if (obstacle != null) {
             endIfTold(pid);
         }
@@ -49,7 +49,7 @@ public final class ProcessTable {
     static void refuseIf(String obstacle, Object name, Pid pid) {
         if (obstacle != null) {
             throw Dialect.codec().misuse("cannot-register",
-                    "Cannot register " + Dialect.codec().text(name) + " for " + pid + ": " + obstacle + ".", Map.of("name", name, "pid", pid));
+                    "Cannot register " + Dialect.codec().text(name) + " for " + pid + ": " + obstacle, Map.of("name", name, "pid", pid));
         }
     }
 
@@ -142,7 +142,7 @@ public final class ProcessTable {
     public static Pid.Ended join(Pid pid, long nanos) throws InterruptedException {
         LocalProcess p = live(pid);
         if (p != null && LocalProcess.current() == p) {
-            throw Dialect.codec().misuse("join-self", "The process " + pid + " waits for its own end, which would never come.", Map.of("pid", pid));
+            throw Dialect.codec().misuse("join-self", "The process " + pid + " waits for its own end, which would never come: join it from another process.", Map.of("pid", pid));
         }
         if (p != null && !p.awaitEnd(nanos)) {
             return null;
