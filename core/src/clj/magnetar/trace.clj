@@ -93,7 +93,8 @@
     ; [main] | => true
     ; [main] => true
 
-  An exit by an exception is printed as `!!` with the exception. A call is indented by the traced calls that
+  An exit by an exception is printed as `!!` with the exception. A call that took 10 milliseconds or more has
+  its time behind the result, as in `=> true (12 ms)`. A call is indented by the traced calls that
   led to it, also across go blocks, forks and spawned processes. Calls of a function that was loaded again
   meanwhile are printed too. A var that is traced already gets the new options.
 
@@ -110,7 +111,7 @@
 
     :to  a function that gets each event instead of the printed line, as a map: :event (:call, :return or
          :throw), :call (a number, the same for the events of one call), :function, :depth, :by, and :args,
-         :value or :error. Default: a line on what *out* is now. If it throws, that is reported.
+         :value or :error. :nanos is how many nanoseconds the call took, of a :return or :throw. Default: a line on what *out* is now. If it throws, that is reported.
 
   Example:
 

@@ -11,6 +11,7 @@
    [magnetar.impl.trace.calls :as calls]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [refusal taken with-failures]]
+   [magnetar.test :as mt]
    [magnetar.trace :as trace])
   (:import
    (java.io StringWriter)))
@@ -69,12 +70,12 @@
         (finally (trace/untrace-ns 'magnetar.trace-test))))))
 
 (defn- lines-of
-  "Calls f, with tracing turned on by the functions that `on` calls; the lines that it prints, without the name of the thread."
+  "Calls f, with tracing turned on by the functions that `on` calls; the lines that it prints, without the name of the thread and the time of slow calls."
   [on f]
   (let [out (StringWriter.)]
     (binding [*out* out] (on))
     (f)
-    (mapv #(str/replace % #"^\[[^\]]*\] " "") (str/split-lines (str out)))))
+    (mapv #(str/replace % #"^\[[^\]]*\] | \(\d+ ms\)$" "") (str/split-lines (str out)))))
 
 (defmacro ^:private lines
   "The lines that tracing of the vars prints while body runs."
@@ -117,6 +118,25 @@
     (is (identical? error (try ((twice identity-of) (raise)) (catch Exception e e)))))
   (testing "and the depth is what it was"
     (is (= ["(magnetar.trace-test/inverse 1)" "=> 1"] (lines [inverse] (inverse 1))))))
+
+(defn- slow [n]
+  (when (neg? n) (throw (ex-info "below" {})))
+  (scope/sleep n)
+  n)
+
+(deftest slow-calls-tell-their-time
+  (mt/with-virtual-clock
+    (let [out (StringWriter.)]
+      (binding [*out* out] (trace/trace-vars slow))
+      (slow 12)
+      (slow 0)
+      (is (= ["=> 12 (12 ms)" "=> 0"]
+             (take-nth 2 (rest (map #(str/replace % #"^\[[^\]]*\] " "") (str/split-lines (str out)))))))
+      (is (= [nil 0 nil 12000000]
+             (map :nanos (events-of (fn [to]
+                                      (trace/trace-vars slow {:to to})
+                                      (slow 0)
+                                      (slow 12)))))))))
 
 (deftest arguments-of-all-numbers-arrive
   (is (= ["(magnetar.trace-test/many)" "=> 0"] (lines [many] (many))))
@@ -168,7 +188,7 @@
       (dotimes [n 200] (fork s identity-of {:order n :text "a\nb"})))
     (let [printed (str/split-lines (str out))]
       (is (= 400 (count printed)))
-      (is (every? #(re-matches #"\[[^\]]+\] (\(magnetar.trace-test/identity-of \{.*\}\)|=> \{.*\})" %) printed)))))
+      (is (every? #(re-matches #"\[[^\]]+\] (\(magnetar.trace-test/identity-of \{.*\}\)|=> \{.*\}( \(\d+ ms\))?)" %) printed)))))
 
 ;; ---- what can be traced
 

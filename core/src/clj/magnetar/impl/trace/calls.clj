@@ -42,6 +42,9 @@
 
 ;; ---- a call
 
+(defn- now ^long [^Fiber fiber]
+  (.nanoTime (.environment fiber)))
+
 (defn- told
   "Calls f, a function of no arguments that does the call, and tells of it at its depth."
   [^Fiber fiber {:keys [sink name]} args depth f]
@@ -49,14 +52,16 @@
         event {:call (.incrementAndGet ^AtomicLong ids) :function name :by (events/by) :depth depth}]
     (events/tell sink (assoc event :event :call :args args))
     (events/set-depth fiber (inc (long depth)))
-    (let [value (try
+    (let [begun (now fiber)
+          value (try
                   (f)
                   (catch Throwable e
                     (.setContext fiber before)
-                    (events/tell sink (assoc event :event :throw :error e))
-                    (throw e)))]
+                    (events/tell sink (assoc event :event :throw :error e :nanos (- (now fiber) begun)))
+                    (throw e)))
+          nanos (- (now fiber) begun)]
       (.setContext fiber before)
-      (events/tell sink (assoc event :event :return :value value))
+      (events/tell sink (assoc event :event :return :value value :nanos nanos))
       value)))
 
 (defn- call

@@ -145,14 +145,21 @@
       :unhandled (str "does not handle" numbered shown)
       :end (end-text data))))
 
-(defn- event-text [{:keys [event value error label forms] :as data}]
+(defn- duration-text
+  "How long a call took, if that is 10 milliseconds or more."
+  [nanos]
+  (let [millis (quot (long (or nanos 0)) 1000000)]
+    (when (<= 10 millis)
+      (str " (" millis " ms)"))))
+
+(defn- event-text [{:keys [event value error label forms nanos] :as data}]
   (cond
     (#{:send :take :lost :unhandled :end} event) (message-text data)
     (some? label) (step-text data)
     (#{:branch :skip} event) (branch-text data)
     (= :call event) (call-text data)
-    (= :return event) (str "=> " (shown/shown value))
-    :else (str/join "; in " (cons (str "!! " (error-text error)) forms))))
+    (= :return event) (str "=> " (shown/shown value) (duration-text nanos))
+    :else (str (str/join "; in " (cons (str "!! " (error-text error)) forms)) (duration-text nanos))))
 
 (defn text
   "The event as one line. An event of a message has no depth."
