@@ -166,6 +166,15 @@
 (defn- reader-of [^Socket socket]
   (fn [] (try (.read (.getInputStream socket)) (catch java.io.IOException _ :closed))))
 
+(deftest what-has-waited-before-is-told-by-its-present-wait
+  (let [asleep (actor/spawn (fn []
+                              (actor/receive :sleep (try (Thread/sleep 3600000) (catch InterruptedException _ nil)))))
+        told #(:waits-for (first (filter (comp #{[:process asleep]} :id) (all-in (inspect/tree)))))]
+    (is (eventually (= "message" (told))))
+    (actor/! asleep :sleep)
+    (is (eventually (= "time to pass" (told))))
+    (actor/exit asleep :kill)))
+
 (deftest a-wait-at-a-socket-is-told
   (with-open [server (ServerSocket. 0 5 (InetAddress/getLoopbackAddress))
               outer (Socket. (InetAddress/getLoopbackAddress) (.getLocalPort server))

@@ -84,9 +84,16 @@
     (instance? AbstractOwnableSynchronizer blocker) (synchronizer blocker)
     :else {:why :park :words (awaited/with-article (.getSimpleName ^Class (enclosing blocker))) :on blocker}))
 
+(defn- blocker-of
+  "What a wait in the JDK blocks on. The sign of an earlier wait in the kernel stays the blocker of its thread, and says nothing of this one."
+  [thread]
+  (let [blocker (LockSupport/getBlocker thread)]
+    (when-not (some-> blocker class .getPackageName (= "magnetar.kernel.park"))
+      blocker)))
+
 (defn- of-jdk [^Thread thread]
   (let [state (.getState thread)
-        blocker (LockSupport/getBlocker thread)]
+        blocker (blocker-of thread)]
     (condp = state
       Thread$State/BLOCKED {:why :monitor :words "the monitor of an object"}
       Thread$State/WAITING (parked blocker)
