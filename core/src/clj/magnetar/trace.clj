@@ -110,8 +110,9 @@
   Options:
 
     :to  a function that gets each event instead of the printed line, as a map: :event (:call, :return or
-         :throw), :call (a number, the same for the events of one call), :function, :depth, :by, and :args,
-         :value or :error. :nanos is how many nanoseconds the call took, of a :return or :throw. Default: a line on what *out* is now. If it throws, that is reported.
+         :throw), :call (a number, the same for the events of one call), :function, :args, :depth and :by. A
+         :return has the :value, and a :throw the :error. Both have :nanos, the nanoseconds that the call
+         took. Default: a line on what *out* is now. If it throws, that is reported
 
   Example:
 
@@ -119,7 +120,7 @@
     (defn twice [n] (* 2 n))
     (trace/trace-vars twice {:to #(swap! told conj (select-keys % [:event :args :value]))})
     (twice 4)
-    @told ;=> [{:event :call, :args [4]} {:event :return, :value 8}]
+    @told ;=> [{:event :call, :args [4]} {:event :return, :args [4], :value 8}]
 
   See also `trace-ns`, `untrace-vars`.
 
@@ -135,10 +136,14 @@
   See also `untrace-vars`."
   {:added "0.3"}
   [vars]
-  (calls/untrace-all (calls/vars "untrace-vars" *ns* vars)))
+  (calls/untrace-all (if (empty? vars)
+                       (mapcat calls/of-namespace (all-ns))
+                       (calls/vars "untrace-vars" *ns* vars))))
 
 (defmacro untrace-vars
   "Ends the tracing of functions: the vars hold again what they held.
+
+  Without arguments it ends the tracing of all functions.
 
   Returns the names of those that were traced.
 
@@ -295,8 +300,9 @@
                    (:green :blue) 2))
     ; [main] case at shop.clj:12, of :blue: clause 2, (:green :blue)
 
-  The line is printed before the branch is evaluated. If the test that held uses local
-  variables, the line shows them. A `cond->` has a line for each of its clauses that is taken.
+  The line is printed before the branch is evaluated. If the test that held uses local variables, the line
+  shows them; for an `:else`, those of the tests before. A `cond->` has a line for each of its clauses that is
+  taken.
 
   For a `receive`, a line is printed for each message that it tries, once. The line names the clause that
   matches, and says why each earlier clause does not. To find the reasons, patterns and guards are evaluated
@@ -324,7 +330,8 @@
                            no clause is taken
            :number         of the clause, from 1, where it has one
            :value          what a `case`, `condp`, `if-let`, `if-some` or `receive` looks at
-           :locals         of a `cond`, `cond->` and `cond->>`: a map of the local variables in the test
+           :locals         of a `cond`, `cond->` and `cond->>`: a map of the local variables in the test. If
+                           it uses none, as an `:else`, or if no clause is taken: of all tests before
            :others         of a `receive`: [number clause reason] of each clause that does not match
 
   Example:
@@ -496,7 +503,7 @@
 
     (trace/messages {:limit 8})
     (gen-server/call :shelf [:take :apple])
-    ; [:till] sends 1 to :shelf, call: [:take :apple]
+    ; [:till] sends 1 to :shelf, call: [:take :apple], at shop.clj:7
     ; [:shelf] takes 1: [:take :apple]
     ; [:shelf] sends 2 to :till, answer: :ok; because of 1
     ; [:till] takes 2: :ok
@@ -538,6 +545,8 @@
                         trace
               :kind     :message, :call, :cast or :answer
               :value    the message, and of a call, cast or answer what it carries
+              :line     of a :send, the line of the program that sends; missing for an answer or a timer
+              :nanos    the nanoseconds since the trace began
               :cause    the number of the message because of which it is sent, if there is one
               :call     of an answer, the number of the call
               :reason   of the :end: :limit, :stopped or :caller
@@ -565,10 +574,10 @@
     `(messages* ~options)))
 
 (defn stop
-  "Ends a trace of messages.
+  "Ends a trace of messages; without an argument, all of them.
 
   Returns a map: :events is the number of its events, :dropped how many were not told, and :reason why it
-  ended, one of :stopped, :limit and :caller.
+  ended, one of :stopped, :limit and :caller. For all traces a vector of such maps.
 
   Blocks until the events are told, at most for a second. The ones that are left are dropped.
 
@@ -582,8 +591,8 @@
 
   See also `messages`."
   {:added "0.3"}
-  [messages]
-  (tracers/stop messages))
+  ([] (tracers/stop-all))
+  ([messages] (tracers/stop messages)))
 
 (defn events
   "Returns the events of a trace of messages so far, as a vector.
@@ -602,10 +611,10 @@
   "Returns a trace of messages as the text of a Mermaid sequence diagram.
 
   Most tools that show Markdown draw it. An arrow stands where its message was sent. Its label has the number
-  and the value, and says if the message was lost or not handled, and because of which message it was sent.
-  Once the trace has ended, it also says if the message was not taken. The arrow of a lost message ends in a
-  cross, the arrow of an answer is dashed. Values are cut short, and shown as `magnetar.inspect/redact-with`
-  allows.
+  and the value, and says if the message was lost or not handled, and because of which message it was sent. It
+  also says if the message was not taken: `so far`, if the trace still runs or ended at its limit. The arrow
+  of a lost message ends in a cross, the arrow of an answer is dashed. Values are cut short, and shown as
+  `magnetar.inspect/redact-with` allows.
 
   The argument is what `messages` returned, or a vector of its events.
 

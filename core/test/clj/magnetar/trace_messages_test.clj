@@ -339,6 +339,7 @@
 (deftest a-trace-needs-a-limit-and-ends-there
   (is (= :magnetar/no-limit (:magnetar/reason (refusal #(trace/messages {})))))
   (is (= :magnetar/bad-option (:magnetar/reason (refusal #(trace/messages {:limit 0})))))
+  (is (= :magnetar/bad-option (:magnetar/reason (refusal #(trace/messages* {:limit 1, :match [:order '_]})))))
   (is (= :magnetar/unknown-option (:magnetar/reason (refusal #(trace/messages {:limit 1, :limits 1})))))
   (is (= :magnetar/not-a-tracer (:magnetar/reason (refusal #(trace/stop 1))) (:magnetar/reason (refusal #(trace/diagram nil)))))
   (with-process {}
@@ -493,12 +494,12 @@
                            (let [messages (trace/messages {:limit 100, :match [::it _]})]
                              (gs/call ::shelf (it :apple))
                              (trace/stop messages))))))
-    (is (= ["[::till] sends 1 to ::shelf, call: [::it :apple]"
+    (is (= ["[::till] sends 1 to ::shelf, call: [::it :apple], at trace_messages_test.clj:LINE"
             "[::shelf] takes 1: [::it :apple]"
             "[::shelf] sends 2 to ::till, answer: [::it [:answer [::it :apple]]]; because of 1"
             "[::till] takes 2: [::it [:answer [::it :apple]]]"
-            "[::till] the trace of messages ends"]
-           (str/split-lines (str/replace (str out) ":magnetar.trace-messages-test/" "::"))))
+            "the trace of messages ends"]
+           (str/split-lines (-> (str out) (str/replace ":magnetar.trace-messages-test/" "::") (str/replace #"(?<=clj:)\d+" "LINE")))))
     (gs/stop server)))
 
 (deftest a-diagram-marks-what-was-lost-not-handled-and-not-taken
@@ -523,9 +524,45 @@
                              {:event :take, :by ":till", :value :down}
                              {:event :end, :reason :stopped, :dropped 0}]))))))
 
-(deftest a-diagram-of-a-running-trace-says-of-no-message-that-it-was-not-taken
-  (is (= "  p1->>p1: 1: :x"
+(deftest a-diagram-of-a-running-trace-says-that-a-message-was-not-taken-so-far
+  (is (= "  p1->>p1: 1, not taken so far: :x"
          (last (str/split-lines (trace/diagram [{:event :send, :number 1, :by ":till", :to ":till", :kind :message, :value :x}]))))))
+
+(deftest a-diagram-of-what-is-no-event-is-refused
+  (doseq [wrong [1 {:event :sned} {:event :send} {:event :send, :number 1, :by "a", :to "b", :value 1} {:event :take}]]
+    (is (= [:magnetar/not-a-tracer wrong] ((juxt :magnetar/reason :value) (refusal #(trace/diagram [{:event :end} wrong])))))))
+
+(deftest all-traces-are-stopped
+  (let [traces (repeatedly 2 #(trace/messages {:limit 9, :match [::it _], :to nothing}))]
+    (run! identity traces)
+    (is (<= 2 (count (trace/stop))))
+    (is (= [:stopped :stopped] (map (comp :reason peek trace/events) traces)))
+    (is (= [] (trace/stop)))))
+
+(deftest a-fork-that-calls-has-one-text
+  (let [server (start-shelf)
+        events (traced
+                 (let [me (self)]
+                   (with-scope [s]
+                     @(fork s (fn []
+                                (! me (it :before))
+                                (gs/call server (it :apple))
+                                (! me (it :after)))))))
+        texts (fn [event] (map :by (filter #(and (= event (:event %)) (not= :answer (:kind %))) events)))]
+    (is (= 1 (count (distinct (texts :send)))))
+    (is (= (first (texts :send)) (:to (first (filter #(= :answer (:kind %)) events)))))
+    (gs/stop server)))
+
+(deftest events-tell-the-line-and-the-time
+  (mt/with-virtual-clock
+    (let [[sent taken] (traced
+                         (scope/sleep 5)
+                         (! (self) (it 1))
+                         (scope/sleep 5)
+                         (receive [::it _] nil))]
+      (is (re-matches #"trace_messages_test\.clj:\d+" (:line sent)))
+      (is (nil? (:line taken)))
+      (is (= [5000000 10000000] (map :nanos [sent taken]))))))
 
 (deftest a-diagram-of-many-participants-keeps-their-order
   (let [line (fn [n] (str "  participant p" n " as :till-" n))]

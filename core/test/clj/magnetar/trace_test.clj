@@ -240,7 +240,7 @@
                             (try
                               (str "a" 1)
                               (finally (trace/untrace-vars clojure.core/str)))))]
-    (is (= 1 (count (filter #(= ["a" 1] (:args %)) events))))))
+    (is (= [:call :return] (map :event (filter #(= ["a" 1] (:args %)) events))))))
 
 ;; ---- off
 

@@ -7,9 +7,10 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest])
   (:import
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -51,4 +52,5 @@
     (cond
       (nil? x) "Give it the pid of a server, or its name."
       (= :nodedown reason) (str "There is no node " (arguments/show other) ": this is the node " (arguments/show address/node) ", and it is connected to no other.")
-      :else "No process has this name.")))
+      :else (str "No process has this name."
+                 (when-some [meant (suggest/closest x (filter keyword? (ProcessTable/names)))] (str " Is " meant " meant?"))))))

@@ -112,8 +112,22 @@
   [site f forms]
   (mapcat (fn [n [test branch]] [test (then site (f n test) branch)]) (range 1 Long/MAX_VALUE) (partition 2 forms)))
 
+(defn- tests-clause
+  "The event of a clause, as of `test-clause`. If its test uses no local variables, it has those of the tests up to it."
+  [env tests number test]
+  (let [event (test-clause env number test)
+        tried (when-not (:locals event) (locals-in env (vec (take number tests))))]
+    (cond-> event tried (assoc :locals tried))))
+
+(defn- no-clause-of
+  "The event for none of the clauses, with the local variables of all tests."
+  [env tests]
+  (let [locals (locals-in env (vec tests))]
+    (cond-> no-clause locals (assoc :locals locals))))
+
 (defn- cond-code [env site [head & pairs]]
-  `(~head ~@(told-pairs site #(test-clause env %1 %2) pairs) :else ~(then site no-clause nil)))
+  (let [tests (take-nth 2 pairs)]
+    `(~head ~@(told-pairs site #(tests-clause env tests %1 %2) pairs) :else ~(then site (no-clause-of env tests) nil))))
 
 (defn- case-code [_ site [head expression & clauses]]
   (let [value (gensym "value")
@@ -152,7 +166,7 @@
         tests (map-indexed (fn [i [test step]] [`(taken ~site ~noted ~(test-clause env (inc (long i)) test) ~test) step]) (partition 2 clauses))]
     `(let [~noted (volatile! false)
            result# (~head ~expression ~@(mapcat identity tests))]
-       (when-not @~noted (tell ~site ~no-clause))
+       (when-not @~noted (tell ~site ~(no-clause-of env (take-nth 2 clauses))))
        result#)))
 
 (defn- telling

@@ -49,8 +49,8 @@
   "Calls f, a function of no arguments that does the call, and tells of it at its depth."
   [^Fiber fiber {:keys [sink name]} args depth f]
   (let [before (.context fiber)
-        event {:call (.incrementAndGet ^AtomicLong ids) :function name :by (events/by) :depth depth}]
-    (events/tell sink (assoc event :event :call :args args))
+        event {:call (.incrementAndGet ^AtomicLong ids) :function name :args args :by (events/by) :depth depth}]
+    (events/tell sink (assoc event :event :call))
     (events/set-depth fiber (inc (long depth)))
     (let [begun (now fiber)
           value (try

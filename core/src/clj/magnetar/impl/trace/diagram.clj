@@ -50,7 +50,7 @@
     :lost ", lost"
     :unhandled ", not handled"
     :take nil
-    (when complete? ", not taken")))
+    (if complete? ", not taken" ", not taken so far")))
 
 (defn- send-line [ids outcomes complete? {:keys [number by to kind value cause]}]
   (let [outcome (get outcomes number)]

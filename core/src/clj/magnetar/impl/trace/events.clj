@@ -12,7 +12,7 @@
    (clojure.lang Associative ILookup IPending)
    (java.io Writer)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess)))
+   (magnetar.kernel.process LocalProcess ProcessInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -44,17 +44,26 @@
 
 ;; ---- text
 
+(defn- of-thread [^Thread thread]
+  (let [thread-name (.getName thread)]
+    (cond
+      (str/blank? thread-name) (str "fiber " (.threadId thread))
+      (.isVirtual thread) (str thread-name " #" (.threadId thread))
+      :else thread-name)))
+
+(defn of-process
+  "What a process is called that has no name. A fiber or thread that is one for a while, as for a call, is called the same as before and after."
+  [^LocalProcess process]
+  (if (.isGuest process)
+    (of-thread (.thread ^ProcessInfo (.info process)))
+    (str (.pid process))))
+
 (defn by
   "The name of the running process, fiber or thread."
   []
   (if-some [process (LocalProcess/current)]
-    (str (.pid process))
-    (let [thread (Thread/currentThread)
-          thread-name (.getName thread)]
-      (cond
-        (str/blank? thread-name) (str "fiber " (.threadId thread))
-        (.isVirtual thread) (str thread-name " #" (.threadId thread))
-        :else thread-name))))
+    (of-process process)
+    (of-thread (Thread/currentThread))))
 
 (defn source-text
   "The text of a form as short text, with the most usual marks of the reader."
@@ -135,11 +144,11 @@
 
 (defn- message-text
   "An event of a message."
-  [{:keys [event number to kind value cause] :as data}]
+  [{:keys [event number to kind value cause line] :as data}]
   (let [shown (str (when-not (contains? #{nil :message} kind) (str ", " (name kind))) ": " (shown/shown value))
         numbered (when number (str " " number))]
     (case event
-      :send (str "sends" numbered " to " to shown (when cause (str "; because of " cause)))
+      :send (str "sends" numbered " to " to shown (when cause (str "; because of " cause)) (when line (str ", at " line)))
       :take (str "takes" numbered shown)
       :lost (str "loses" numbered " to " to shown)
       :unhandled (str "does not handle" numbered shown)
@@ -162,9 +171,9 @@
     :else (str (str/join "; in " (cons (str "!! " (error-text error)) forms)) (duration-text nanos))))
 
 (defn text
-  "The event as one line. An event of a message has no depth."
+  "The event as one line. An event of a message has no depth, and the end of a trace no place."
   [{:keys [depth by] :as data}]
-  (str "[" by "] " (apply str (repeat (or depth 0) "| ")) (event-text data)))
+  (str (when by (str "[" by "] ")) (apply str (repeat (or depth 0) "| ")) (event-text data)))
 
 ;; ---- sinks
 

@@ -207,13 +207,23 @@
                       {:options options}))
   (arguments/whole ":limit" (:limit options)))
 
+(defn- match-of
+  "The function that is the :match. A pattern is one only where the macro sees it."
+  [{:keys [match]}]
+  (when (or (vector? match) (map? match))
+    (arguments/misuse :magnetar/bad-option
+                      (str ":match is a pattern only in a literal map of options, as in (trace/messages {:limit 100, :match [:order _]}); here it has to be "
+                           "a function of a message; this is " (arguments/show match) ".")
+                      {:option :match, :value match}))
+  (arguments/option-function ":match" match "(trace/messages* {:limit 100, :match vector?})"))
+
 (defn start
   "Starts a trace with the options of `magnetar.trace/messages*`. Lines go to the writer."
   [options out]
   (arguments/options "messages" [:limit :match :rate :to] options)
   (let [tracer (tracer/tracer {:limit (limit-of options)
                                :rate  (some->> (:rate options) (arguments/whole ":rate"))
-                               :match (arguments/option-function ":match" (:match options) "(trace/messages* {:limit 100, :match vector?})")
+                               :match (match-of options)
                                :sink  (events/sink "messages" (select-keys options [:to]) out)})]
     (change-tracers conj tracer)
     tracer))
@@ -231,16 +241,35 @@
     (tracer/stop tracer)
     (finally (change-tracers #(vec (remove (partial identical? tracer) %))))))
 
+(defn stop-all
+  "Ends all traces, as `stop` does."
+  []
+  (mapv stop @tracers))
+
 (defn events
   "The events of the trace so far."
   [tracer]
   (check-tracer "events" tracer)
   (tracer/events tracer))
 
+(defn- event? [x]
+  (and (map? x)
+       (case (:event x)
+         :end true
+         :send (every? (partial contains? x) [:number :by :to :kind :value])
+         (:take :lost :unhandled) (every? (partial contains? x) [:by :value])
+         false)))
+
 (defn events-of
   "The events of a trace. A vector of events is taken as it is."
   [x]
   (if (vector? x)
-    x
+    (do
+      (when-some [[place wrong] (first (keep-indexed (fn [i x] (when-not (event? x) [i x])) x))]
+        (arguments/misuse :magnetar/not-a-tracer
+                          (str "`trace/diagram` wants the events of a trace of messages, as its docstring and that of `messages` show them; number " place
+                               " is " (arguments/show wrong) ".")
+                          {:value wrong}))
+      x)
     (do (check-tracer "diagram" x)
         (tracer/events x))))

@@ -19,7 +19,7 @@
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.park Latch WaitReason)
-   (magnetar.kernel.process LocalProcess Pid ProcessTable Ref)
+   (magnetar.kernel.process Caller LocalProcess Pid ProcessTable Ref)
    (magnetar.kernel.time Waits)))
 
 (set! *warn-on-reflection* true)
@@ -36,7 +36,7 @@
 ;;   :names             from a pid to what it is called in the events
 ;;   :second, :shown    the second of the clock, and how many messages were shown in it
 ;;   :abandoned         true if `stop` has waited for the sink in vain
-(deftype Tracer [id match limit rate sink owner-alive? ^ReentrantLock lock state ^ArrayBlockingQueue queue ^AtomicBoolean idle ^Latch done
+(deftype Tracer [id match limit rate sink owner-alive? begun ^ReentrantLock lock state ^ArrayBlockingQueue queue ^AtomicBoolean idle ^Latch done
                  ^AtomicBoolean match-failed])
 
 (defmacro ^:private locked [tracer & body]
@@ -84,10 +84,15 @@
     (let [thread (WeakReference. (Thread/currentThread))]
       #(boolean (some-> ^Thread (.get ^WeakReference thread) .isAlive)))))
 
+(defn- now
+  "The nanoseconds of the clock of this fiber."
+  ^long []
+  (.nanoTime (.environment (Fiber/current))))
+
 (defn tracer
   "A trace that belongs to the caller. match is a function of a message, or nil for all messages; rate may be nil."
   [{:keys [match limit rate sink]}]
-  (Tracer. (.incrementAndGet ^AtomicLong ids) match limit rate sink (owner-here) (ReentrantLock.)
+  (Tracer. (.incrementAndGet ^AtomicLong ids) match limit rate sink (owner-here) (now) (ReentrantLock.)
            (volatile! {:events [], :dropped 0, :number 0, :calls {}, :answers {}, :names {}})
            (ArrayBlockingQueue. (inc (long longest-queue))) (AtomicBoolean. true) (Latch.) (AtomicBoolean.)))
 
@@ -97,7 +102,11 @@
   "What the process is called: its registered name or its pid, and in all of a trace the same. Called with the lock."
   [tracer ^Pid pid]
   (or (get-in (state tracer) [:names pid])
-      (let [text (or (some-> ^LocalProcess (ProcessTable/live pid) .name pr-str) (str pid))]
+      (let [process (ProcessTable/live pid)
+            text (cond
+                   (nil? process) (str pid)
+                   (.name process) (pr-str (.name process))
+                   :else (events/of-process process))]
         (change tracer assoc-in [:names pid] text)
         text)))
 
@@ -158,15 +167,16 @@
   "Ends the trace, for :limit, :stopped or :caller. Called with the lock."
   [^Tracer tracer reason]
   (when-not (ended? tracer)
-    (let [event {:event :end, :reason reason, :limit (.-limit tracer), :by (by-text tracer)}]
+    (let [event {:event :end, :reason reason, :limit (.-limit tracer)}]
       (change tracer assoc :end event :calls {} :answers {})
       (.offer ^ArrayBlockingQueue (.-queue tracer) event))))
 
 (defn- add
   "Adds an event, which may be the last one. It is told unless the queue is full. Called with the lock."
-  [^Tracer tracer event]
-  (change tracer update :events conj event)
-  (let [^ArrayBlockingQueue queue (.-queue tracer)]
+  [^Tracer tracer data]
+  (let [event (assoc data :nanos (- (now) (long (.-begun tracer))))
+        ^ArrayBlockingQueue queue (.-queue tracer)]
+    (change tracer update :events conj event)
     (if (< (.size queue) (long longest-queue))
       (.offer queue event)
       (drop-event tracer)))
@@ -214,7 +224,7 @@
   "False, and counted as dropped, if there are too many messages in this second. Called with the lock."
   [^Tracer tracer]
   (or (nil? (.-rate tracer))
-      (let [now (quot (.nanoTime (.environment (Fiber/current))) 1000000000)
+      (let [now (quot (now) 1000000000)
             {:keys [second shown]} (state tracer)
             before (long (if (= now second) shown 0))
             more? (< before (long (.-rate tracer)))]
@@ -234,14 +244,22 @@
       (and (= :answer kind) ref) (change tracer #(-> % (update :calls dissoc ref) (assoc-in [:answers ref] number))))
     call))
 
+(defn- line-of-sender
+  "The line of the program that sends the message; nil for an answer, which a server sends when its callback has returned."
+  [kind]
+  (when-not (= :answer kind)
+    (Caller/line)))
+
 (defn- add-send
   "Adds the event of a message that is sent, and returns its number; nil if there are too many. Called with the lock."
   [tracer {:keys [kind value] :as parts} to by cause]
-  (let [number (when (within-rate? tracer)
+  (let [line (line-of-sender kind)
+        number (when (within-rate? tracer)
                  (:number (change tracer update :number inc)))
         call (note-call tracer parts number)]
     (when number
       (add tracer (cond-> {:event :send, :number number, :by (or by (by-text tracer)), :to (address-text tracer to), :kind kind, :value value}
+                    line (assoc :line line)
                     cause (assoc :cause cause)
                     (and call (= :answer kind)) (assoc :call call)))
       number)))

@@ -21,6 +21,9 @@
 
 ;; ---- what core.match compares
 
+(defn- how-many [n]
+  (str n (if (= 1 n) " element" " elements")))
+
 (declare mismatch)
 
 (defn- first-mismatch
@@ -31,7 +34,7 @@
 (defn- of-vector [pins path ps value]
   (cond
     (not (vector? value)) [path (str (text value) " is not a vector")]
-    (not= (count ps) (count value)) [path (str (text value) " has " (count value) " elements, not " (count ps))]
+    (not= (count ps) (count value)) [path (str (text value) " has " (how-many (count value)) ", not " (count ps))]
     :else (first-mismatch pins path (range) ps value)))
 
 (defn- shown-key
@@ -58,8 +61,8 @@
         n (count before)
         found (long (bounded-count (inc n) value))]
     (cond
-      (< found n) [path (str (text value) " has only " found " elements")]
-      (and (empty? others) (< n found)) [path (str (text value) " has more than " n " elements")]
+      (< found n) [path (str (text value) " has only " (how-many found))]
+      (and (empty? others) (< n found)) [path (str (text value) " has more than " (how-many n))]
       :else (first-mismatch pins path (range) before value))))
 
 (defn- of-symbol [pins path sym value]

@@ -303,6 +303,11 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         }
     }
 
+    /** True for a process that a fiber or thread is for a while. */
+    public boolean isGuest() {
+        return this instanceof Spawn.OnThread;
+    }
+
     // --- what it owns ------------------------------------------------------------------------------------------------
 
     /**
