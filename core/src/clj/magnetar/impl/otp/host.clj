@@ -19,7 +19,7 @@
    [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang PersistentVector)
-   (magnetar.impl.otp Return)
+   (magnetar.impl.otp Instruments Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process Calls$Edge Calls$Server Hosting LocalProcess Pid Receiver)
@@ -258,9 +258,30 @@
     (next-or-passivate server now)
     (next-message (.-process server) (.-nanos now))))
 
+(defn kind-of
+  "What the message is for a server: a :call, a :cast or an :info."
+  [message]
+  (let [word (head message)]
+    (cond
+      (identical? :magnetar/call word) :call
+      (identical? :magnetar/cast word) :cast
+      :else :info)))
+
+(defn- process-instrumented [^Server server message state debug]
+  (let [begun (Instruments/handles server (kind-of message) message)]
+    (try
+      (let [next (.process ^Kind (.-kind server) server message state debug)]
+        (.end begun nil)
+        next)
+      (catch Throwable t
+        (.end begun t)
+        (throw t)))))
+
 (defn- handle-here [^Server server message state debug]
   (.handle server message)
-  (let [next (.process ^Kind (.-kind server) server message state debug)]
+  (let [next (if (Instruments/isOn)
+               (process-instrumented server message state debug)
+               (.process ^Kind (.-kind server) server message state debug))]
     (.handle server nil)
     next))
 

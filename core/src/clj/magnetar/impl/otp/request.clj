@@ -22,6 +22,7 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
+   (magnetar.impl.otp Instruments)
    (magnetar.impl.otp.shedding Refused)
    (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)))
 
@@ -211,15 +212,30 @@
   (let [nanos (arguments/nanos :timeout timeout)]
     (proc-lib/in-process #(system-here operation address message timeout options nanos))))
 
+(defn- call-in-process [operation address message timeout options nanos]
+  (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos)))
+
+(defn- call-instrumented [operation address message timeout options nanos]
+  (let [begun (Instruments/calls operation address message)]
+    (try
+      (let [value (call-in-process operation address message timeout options nanos)]
+        (.end begun nil)
+        value)
+      (catch Throwable t
+        (.end begun t)
+        (throw t)))))
+
 (defn call
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation. The options may have an :else for a call that is not answered in time."
   ([address message timeout options] (call by-gen-server address message timeout options))
   ([operation address message timeout options]
    (transactions/refuse "call")
    (let [nanos (arguments/nanos :timeout timeout)]
-     (if-some [me (LocalProcess/current)]
-       (call-here me operation address message timeout options nanos)
-       (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos))))))
+     (if (Instruments/isOn)
+       (call-instrumented operation address message timeout options nanos)
+       (if-some [me (LocalProcess/current)]
+         (call-here me operation address message timeout options nanos)
+         (call-in-process operation address message timeout options nanos))))))
 
 ;; ---- casts, and answers to those who call
 

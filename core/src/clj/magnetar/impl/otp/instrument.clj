@@ -1,0 +1,69 @@
+(ns magnetar.impl.otp.instrument
+  "Instruments of servers and calls: what metrics, events and traces of other systems are made of.
+
+  An Instrument is a Java interface, see there. It is told before and after a server handles a message, and before and after a call."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.shedding]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib.report :as report])
+  (:import
+   (magnetar.impl.otp Instrument Instruments)
+   (magnetar.impl.otp.host Server)
+   (magnetar.impl.otp.shedding Stamped)
+   (magnetar.kernel.fiber Cancelled Exit)
+   (magnetar.kernel.process Hosting LocalProcess Pid ProcessTable)))
+
+(set! *warn-on-reflection* true)
+
+(defn add
+  "Installs the instrument for what begins from now on; returns it."
+  [^Instrument instrument]
+  (Instruments/add instrument)
+  instrument)
+
+(defn remove-instrument
+  "Removes the instrument, which still gets the ends of what it was told of."
+  [^Instrument instrument]
+  (Instruments/remove instrument))
+
+(defn label
+  "What the behaviour of the server is called, a symbol or a string."
+  [server]
+  (host/label server))
+
+(defn- pid-at
+  "The pid, or that of a process that has the name here. No registry is asked, since that may be code of the program."
+  [address]
+  (if (instance? Pid address)
+    address
+    (let [[kind plain] (address/parts address)]
+      (when (= :local kind)
+        (ProcessTable/whereis plain)))))
+
+(defn label-at
+  "What the behaviour of the server is called that has the pid or the local name; nil if there is none."
+  [address]
+  (let [^LocalProcess process (some-> ^Pid (pid-at address) ProcessTable/live)
+        server (some-> process .server)]
+    (when (instance? Server server)
+      (host/label server))))
+
+(defn request
+  "What the program sent: the request of a call or of a cast, or the message."
+  [kind message]
+  (case kind
+    :call (let [request (host/at message 2)]
+            (if (instance? Stamped request) (.-request ^Stamped request) request))
+    :cast (host/at message 1)
+    message))
+
+(defn failure
+  "The error if it is a failure: nil for nil, for an expected exit, for a cancellation, and for a process that continues as something else."
+  [error]
+  (cond
+    (or (nil? error) (Hosting/isContinue error) (instance? Cancelled error)) nil
+    (instance? Exit error) (when-not (report/silent? (.reason ^Exit error)) error)
+    :else error))

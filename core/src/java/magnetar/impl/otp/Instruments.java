@@ -1,0 +1,127 @@
+package magnetar.impl.otp;
+
+import java.util.Arrays;
+import magnetar.kernel.report.Failures;
+
+/**
+ * The instruments of servers and calls.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>Without an instrument a message and a call read one field, and allocate nothing.
+ *   <li>An instrument that was told of a beginning is told of its end, also if it was removed meanwhile. It is told
+ *       of no other end. Ends come in the reverse order of the beginnings.
+ *   <li>An instrument never throws into the program. Its first error is reported. If it fails at a beginning, it is
+ *       absent for that message or call.
+ * </ol>
+ */
+public final class Instruments {
+    // Set by the thread that adds or removes, read by any. Null for no instrument, so that a check is one read.
+    private static volatile Installed[] installed;
+
+    private Instruments() {}
+
+    private static final class Installed {
+        final Instrument instrument;
+
+        // Two threads may both report a first error; no lock is worth less.
+        private volatile boolean hasFailed;
+
+        Installed(Instrument instrument) {
+            this.instrument = instrument;
+        }
+
+        void failed(Throwable error) {
+            if (error instanceof InterruptedException) {
+                Thread.currentThread().interrupt();
+            } else if (!hasFailed) {
+                hasFailed = true;
+                Failures.report("the instrument " + instrument.getClass().getName(), Thread.currentThread(), error);
+            }
+        }
+    }
+
+    /** Adds an instrument. It learns of what begins from now on. */
+    public static synchronized void add(Instrument instrument) {
+        Installed[] now = installed;
+        Installed[] next = now == null ? new Installed[1] : Arrays.copyOf(now, now.length + 1);
+        next[next.length - 1] = new Installed(instrument);
+        installed = next;
+    }
+
+    /** Removes an instrument, if it is installed. */
+    public static synchronized void remove(Instrument instrument) {
+        Installed[] now = installed;
+        if (now != null) {
+            Installed[] left = Arrays.stream(now).filter(each -> each.instrument != instrument).toArray(Installed[]::new);
+            installed = left.length == 0 ? null : left;
+        }
+    }
+
+    /** True if there is an instrument. */
+    public static boolean isOn() {
+        return installed != null;
+    }
+
+    /** Tells the instruments that the server handles the message; returns what its end is told to. */
+    public static Begun handles(Object server, Object kind, Object message) {
+        Begun begun = new Begun(installed, server);
+        for (int i = 0; i < begun.all.length; i++) {
+            try {
+                begun.tokens[i] = begun.all[i].instrument.handles(server, kind, message);
+            } catch (Throwable error) {
+                begun.all[i].failed(error);
+            }
+        }
+        return begun;
+    }
+
+    /** Tells the instruments that a call is made; returns what its end is told to. */
+    public static Begun calls(Object operation, Object address, Object request) {
+        Begun begun = new Begun(installed, null);
+        for (int i = 0; i < begun.all.length; i++) {
+            try {
+                begun.tokens[i] = begun.all[i].instrument.calls(operation, address, request);
+            } catch (Throwable error) {
+                begun.all[i].failed(error);
+            }
+        }
+        return begun;
+    }
+
+    /** A message that is being handled, or a call that is being made. */
+    public static final class Begun {
+        private static final Installed[] NONE = new Installed[0];
+
+        private final Installed[] all;
+        private final Object[] tokens;
+        private final Object server; // null for a call
+
+        Begun(Installed[] all, Object server) {
+            this.all = all == null ? NONE : all;
+            this.tokens = new Object[this.all.length];
+            this.server = server;
+        }
+
+        /** Tells those instruments of the end that wanted it, the last one first. The error may be null. */
+        public void end(Throwable error) {
+            for (int i = all.length - 1; i >= 0; i--) {
+                if (tokens[i] != null) {
+                    end(all[i], tokens[i], error);
+                }
+            }
+        }
+
+        private void end(Installed each, Object token, Throwable error) {
+            try {
+                if (server == null) {
+                    each.instrument.called(token, error);
+                } else {
+                    each.instrument.handled(token, server, error);
+                }
+            } catch (Throwable inInstrument) {
+                each.failed(inInstrument);
+            }
+        }
+    }
+}
