@@ -206,6 +206,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (!completed) {
                 remove(node);
             }
+            waiter.tellIfLong(item == null ? "take" : "put");
         }
         return completed ? waiter.result() : PENDING;
     }

@@ -119,7 +119,11 @@ public final class Ports {
         if (r != Port.PENDING || nanos <= 0) {
             return r;
         }
-        return Waits.await(fiber.environment(), waiter, nanos) ? waiter.result() : Port.PENDING;
+        try {
+            return Waits.await(fiber.environment(), waiter, nanos) ? waiter.result() : Port.PENDING;
+        } finally {
+            waiter.tellIfLong(item == null ? "take" : "put");
+        }
     }
 
     private static Object start(Object port, Object item, Handler handler) {

@@ -258,6 +258,8 @@ public final class Select {
             removeAll(nodes, winner);
             if (beside != null) {
                 beside.delist(waiter);
+            } else {
+                waiter.tellIfLong("alts");
             }
         }
     }

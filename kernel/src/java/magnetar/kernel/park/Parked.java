@@ -4,6 +4,7 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.report.Telemetry;
 import magnetar.kernel.sched.Fault;
 
 /**
@@ -21,6 +22,9 @@ import magnetar.kernel.sched.Fault;
  * </ol>
  */
 public final class Parked extends Waiter {
+    /** From which length on a wait on channels is told of. */
+    private static final long LONG_NANOS = 100_000_000L;
+
     private final Fiber fiber;
     // A copy of fiber.environment(). The waking thread reads it here and so does not touch the fiber's cache
     // line, which the owner writes to all the time.
@@ -144,6 +148,19 @@ public final class Parked extends Waiter {
             fiber.refill();
         }
         return true;
+    }
+
+    /**
+     * Tells the listeners of telemetry of a wait on channels, if it has lasted for {@value #LONG_NANOS}
+     * nanoseconds. Called by the owner when the wait is over.
+     */
+    public void tellIfLong(String operation) {
+        if (Telemetry.isOn()) {
+            long nanos = environment.coarseNanos() - since;
+            if (nanos >= LONG_NANOS) {
+                Telemetry.channelBlocked(operation, on, nanos);
+            }
+        }
     }
 
     /**

@@ -11,6 +11,7 @@ import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.report.NoMemory;
+import magnetar.kernel.report.Telemetry;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Waits;
 
@@ -188,6 +189,11 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
     /** Replaces the value of {@link #dictionary}. Called by the owner. */
     public void setDictionary(Object next) {
         dictionary = next;
+    }
+
+    /** How many messages wait for it, perhaps outdated. */
+    public int queued() {
+        return mailbox().roughSize();
     }
 
     /** Its server context, or null if it handles no requests. */
@@ -399,6 +405,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         }
         Delivery.wake(this, answer);
         if (notice != null) {
+            Telemetry.exited(pid(), reason);
             notice.announce();
         }
     }
@@ -477,6 +484,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
                     }
                     notice = die(own ? value : null);
                 }
+                Telemetry.exited(pid(), reason);
                 notice.announce();
                 NoMemory.awaited(tries > 0);
                 return;

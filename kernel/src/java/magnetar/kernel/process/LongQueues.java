@@ -4,6 +4,7 @@ import java.lang.System.Logger.Level;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.report.Telemetry;
 import magnetar.kernel.sched.Settings;
 
 /**
@@ -123,6 +124,7 @@ public final class LongQueues {
     }
 
     private static void warnOf(LocalProcess p, long messages, String sender, String line) {
+        Telemetry.mailboxGrew(p.pid(), messages);
         try {
             String text = sentence(p, messages, sender, line);
             warn(new Warning(p.pid(), messages, sender, line, text));

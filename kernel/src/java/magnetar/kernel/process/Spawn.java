@@ -10,6 +10,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.NoMemory;
+import magnetar.kernel.report.Telemetry;
 
 /**
  * Starts processes: on a new fiber, for a while on the thread of the caller, and again when they were
@@ -142,12 +143,18 @@ public final class Spawn {
         return new Pid(starter.environment().nextSerial(), Refs.creation(), label);
     }
 
-    /** Lists a new process, if it belongs to a simulation, and gives it the group leader of its starter. */
+    /**
+     * Lists a new process, if it belongs to a simulation, gives it the group leader of its starter, and tells
+     * of it. If its start fails, it is told of as one that has exited.
+     */
     private static void list(Fiber starter, LocalProcess process) {
         ProcessTable.made(process);
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
             process.setLeader(parent.leader());
+        }
+        if (Telemetry.isOn()) {
+            Telemetry.spawned(process.pid(), parent == null ? null : parent.pid());
         }
     }
 

@@ -1,21 +1,26 @@
 package magnetar.kernel.process;
 
+import java.util.Arrays;
 import magnetar.kernel.fiber.Fiber;
 
 /**
- * Shows messages to an observer: each one that is sent, taken, lost or not handled. The tracer above sets the
- * observer and removes it.
+ * Shows messages to observers: each one that is sent, taken, lost or not handled. The code above adds and
+ * removes observers. The tracer of messages has a place of its own, the first.
  *
  * <p>Invariants:
  * <ol>
  *   <li>Without an observer each method reads one field and allocates nothing.
- *   <li>The observer is called outside of all locks, on the thread that sends, takes or drops the message.
+ *   <li>An observer is called outside of all locks, on the thread that sends, takes or drops the message.
  *   <li>A message is shown as sent before another process can take it.
+ *   <li>An observer gets the context that the one before it returned.
  * </ol>
  */
 public final class Traffic {
-    // Set or read by any thread.
-    private static volatile Observer observer;
+    // Set under the lock of the class, read by any thread. Null for no observer, so that a check is one read.
+    private static volatile Observer[] all;
+
+    // Guarded by the class: the tracer, which is also in the array; or null.
+    private static Observer tracer;
 
     private Traffic() {}
 
@@ -48,35 +53,70 @@ public final class Traffic {
         void ignores(Object message);
     }
 
-    /** Uses this observer from now on; null for no observer. */
-    public static void observe(Observer next) {
-        observer = next;
+    /** Uses this observer as the tracer from now on; null for no tracer. Other observers stay. */
+    public static synchronized void observe(Observer next) {
+        Observer[] others = tracer == null ? all : Arrays.copyOfRange(all, 1, all.length);
+        int count = others == null ? 0 : others.length;
+        int first = next == null ? 0 : 1;
+        Observer[] now = new Observer[first + count];
+        if (next != null) {
+            now[0] = next;
+        }
+        if (count > 0) {
+            System.arraycopy(others, 0, now, first, count);
+        }
+        tracer = next;
+        all = now.length == 0 ? null : now;
+    }
+
+    /** Adds an observer, after those that are there. */
+    public static synchronized void add(Observer next) {
+        Observer[] now = all == null ? new Observer[1] : Arrays.copyOf(all, all.length + 1);
+        now[now.length - 1] = next;
+        all = now;
+    }
+
+    /** Removes an observer that was added, if it is there. */
+    public static synchronized void remove(Observer gone) {
+        Observer[] now = all;
+        for (int i = tracer == null ? 0 : 1; now != null && i < now.length; i++) {
+            if (now[i] == gone) {
+                Observer[] left = Arrays.copyOf(now, now.length - 1);
+                System.arraycopy(now, i + 1, left, i, left.length - i);
+                all = left.length == 0 ? null : left;
+                return;
+            }
+        }
     }
 
     static Object sends(Fiber sender, Object to, Object message, Object context) {
-        Observer o = observer;
-        return o == null ? context : o.sends(sender, to, message, context);
+        Observer[] told = all;
+        Object carried = context;
+        for (int i = 0; told != null && i < told.length; i++) {
+            carried = told[i].sends(sender, to, message, carried);
+        }
+        return carried;
     }
 
     static void takes(Object message, Object context) {
-        Observer o = observer;
-        if (o != null) {
-            o.takes(message, context);
+        Observer[] told = all;
+        for (int i = 0; told != null && i < told.length; i++) {
+            told[i].takes(message, context);
         }
     }
 
     static void loses(Object to, Object message, Object context) {
-        Observer o = observer;
-        if (o != null) {
-            o.loses(to, message, context);
+        Observer[] told = all;
+        for (int i = 0; told != null && i < told.length; i++) {
+            told[i].loses(to, message, context);
         }
     }
 
     /** Shows that the current process has no use for the message that it has taken. */
     public static void ignores(Object message) {
-        Observer o = observer;
-        if (o != null) {
-            o.ignores(message);
+        Observer[] told = all;
+        for (int i = 0; told != null && i < told.length; i++) {
+            told[i].ignores(message);
         }
     }
 }

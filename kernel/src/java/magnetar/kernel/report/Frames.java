@@ -25,7 +25,7 @@ public final class Frames {
             "gen_statem.", "global$", "hot$", "hot.", "impl.", "inspect$", "inspect.", "kernel.", "match$", "nrepl$", "nrepl.", "overload$",
             "pg$", "pool$", "pool.", "proc_lib$", "proc_lib.", "registry$", "registry.", "report$",
             "resilience$", "resilience.", "scope$", "scope.", "supervisor$", "supervisor.", "sys$", "sys.",
-            "table$", "table.", "task$", "task.", "test$", "test.", "timer$", "trace$"};
+            "table$", "table.", "task$", "task.", "telemetry$", "telemetry.", "test$", "test.", "timer$", "trace$"};
 
     // Set or read by any thread: maps the name of a class to the name of its function.
     private static volatile UnaryOperator<String> names = UnaryOperator.identity();

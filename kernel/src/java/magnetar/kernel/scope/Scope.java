@@ -16,6 +16,7 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitInfo;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.Telemetry;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
@@ -401,14 +402,16 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     public void cancel(Object reason) {
         StackRoom.touch();
         List<Fork> cancelled;
+        boolean isFirst;
         lock.lock();
         try {
-            if (state != State.OPEN && !(state == State.CANCELLED && cancelsForks)) {
+            isFirst = state == State.OPEN;
+            if (!isFirst && !(state == State.CANCELLED && cancelsForks)) {
                 return;
             }
             cancelled = forks();
             Cause cause = new Cause.Cancel(reason);
-            if (state == State.OPEN) {
+            if (isFirst) {
                 cancelsForks = true; // until all are cancelled: without memory a deadline tries again
                 state = State.CANCELLED;
                 why = reason;
@@ -416,6 +419,9 @@ public final class Scope extends CancellationScope implements AutoCloseable {
             }
         } finally {
             lock.unlock();
+        }
+        if (isFirst && reason == DEADLINE) {
+            Telemetry.scopeTimedOut(this);
         }
         for (Fork f : cancelled) {
             f.cancel(reason);
