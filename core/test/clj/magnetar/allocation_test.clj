@@ -11,6 +11,7 @@
    [magnetar.scope :refer [fork with-scope]]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [with-hook]]
+   [magnetar.telemetry :as telemetry]
    [magnetar.trace :as trace])
   (:import
    (clojure.lang Var)
@@ -128,6 +129,13 @@
                             (traced-once)
                             (send-to-self n)))]
     (is (<= -1 (- (long (bytes-of after)) (long before)) 1))))
+
+(deftest a-message-allocates-the-same-before-and-after-telemetry
+  (let [before (bytes-of-a-message)
+        listener (telemetry/add-listener (fn [_]))]
+    (actor/join (actor/spawn #(! (self) :x)))
+    (telemetry/remove-listener listener)
+    (is (<= -1 (- (long (bytes-of-a-message)) (long before)) 1))))
 
 (deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
   (is (<= (bytes-of (in-process (fn [n]

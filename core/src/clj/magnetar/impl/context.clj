@@ -68,9 +68,9 @@
       (finally (.setContext fiber before)))))
 
 (defn of-library?
-  "Is the entry of a context one that a trace has made, and not the program?"
+  "Is the entry of a context one that a trace or telemetry has made, and not the program?"
   [[sym _]]
-  (= "magnetar.trace" (namespace sym)))
+  (contains? #{"magnetar.trace" "magnetar.telemetry"} (namespace sym)))
 
 (defn- how-many
   "The number of the program's context values. It is exact where there may be too many."

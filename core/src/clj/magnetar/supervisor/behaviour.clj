@@ -18,6 +18,7 @@
    [magnetar.supervisor.specs :as specs])
   (:import
    (clojure.lang PersistentQueue)
+   (magnetar.impl.otp Instruments)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
@@ -220,7 +221,9 @@
   "Restarts a child that has ended, or that did not start. The reason is plain data."
   [{:keys [who intensity period] :as state} child reason]
   (if-some [state (add-restart state)]
-    (restart-group state child)
+    (do
+      (Instruments/restarts who (if (dynamic? state) (:key child) (:id child)) reason)
+      (restart-group state child))
     (do
       (children/tell :too-many-restarts who child reason {:intensity intensity :period-ms (quot (long period) 1000000)})
       [:stop :shutdown (gone state child)])))

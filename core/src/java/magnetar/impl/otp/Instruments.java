@@ -4,7 +4,7 @@ import java.util.Arrays;
 import magnetar.kernel.report.Failures;
 
 /**
- * The instruments of servers and calls.
+ * The instruments of servers, calls and supervisors.
  *
  * <p>Invariants:
  * <ol>
@@ -87,6 +87,18 @@ public final class Instruments {
             }
         }
         return begun;
+    }
+
+    /** Tells the instruments that the supervisor starts a child again. */
+    public static void restarts(Object supervisor, Object child, Object reason) {
+        Installed[] all = installed;
+        for (int i = 0; all != null && i < all.length; i++) {
+            try {
+                all[i].instrument.restarts(supervisor, child, reason);
+            } catch (Throwable error) {
+                all[i].failed(error);
+            }
+        }
     }
 
     /** A message that is being handled, or a call that is being made. */

@@ -1,0 +1,29 @@
+(ns magnetar.impl.telemetry
+  "Listeners of the kernel's events, made of functions."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.report Telemetry Telemetry$Listener)))
+
+(set! *warn-on-reflection* true)
+
+(defn listener
+  "A listener that calls these functions; see Telemetry.Listener."
+  [{:keys [spawned exited mailbox-grew channel-blocked scope-timed-out]}]
+  (reify Telemetry$Listener
+    (spawned [_ pid parent] (spawned pid parent))
+    (exited [_ pid reason] (exited pid reason))
+    (mailboxGrew [_ pid messages] (mailbox-grew pid messages))
+    (channelBlocked [_ operation _ nanos] (channel-blocked operation nanos))
+    (scopeTimedOut [_ scope] (scope-timed-out scope))))
+
+(defn add
+  "Adds a listener, which is told from now on."
+  [listener]
+  (Telemetry/add listener))
+
+(defn remove-listener
+  "Removes a listener."
+  [listener]
+  (Telemetry/remove listener))

@@ -1,0 +1,89 @@
+(ns magnetar.telemetry
+  "Tells what a program does while it runs: events to listeners, and metrics as a map.
+
+  events   add-listener remove-listener listeners
+
+  Both are off at first, and cost nothing then. The same events go to the JDK's flight recorder when a
+  recording enables them; see the guide \"Metrics and events\".
+
+  Require it as `[magnetar.telemetry :as telemetry]`."
+  (:require
+   [magnetar.impl.runtime]
+   [magnetar.telemetry.listeners :as listeners]))
+
+(set! *warn-on-reflection* true)
+
+(defn add-listener
+  "Calls f with each event from now on; returns f.
+
+  An event is a map of :event, :at (a java.util.Date; in a simulation of its clock), and these:
+
+    :spawn               a process is about to run: :pid, and the :parent that started it, or nil. If its
+                         start then fails, as by a name that is taken, an :exit follows
+    :exit                a process has ended: :pid, :reason. :lived-ms is there if it was started while a
+                         listener wanted to know
+    :restart             a supervisor starts a child again: :supervisor (a name or a pid), the :id of the
+                         child, the :reason for which it had ended
+    :call                a call has ended: :function, as the symbol magnetar.gen-server/call, :to (the server
+                         as the program named it), :behaviour (what its callback module is called; nil if
+                         that is not known), :by (the caller as text), :took-ms, and the :error if it failed
+    :dead-letter         a message does not arrive: there is no such process, its mailbox is full, or it is
+                         an answer that its caller no longer waits for: :to, :message, :by
+    :mailbox-high-water  a mailbox has reached the length of a :long-message-queue warning, or twice it, and
+                         so on: :pid, :messages. Not told in a simulation
+    :channel-blocked     a put, take or alts that has waited for long is over: :operation (:put, :take or
+                         :alts), :by (its process, fiber or thread as text), :waited-ms
+    :scope-timeout       the deadline of a scope has cancelled it: :site, the source line that opened it
+
+  Durations are milliseconds, as doubles. Values such as :reason and :message are the program's own, and not
+  redacted. An event is told before the program can know of it by a message.
+
+  f is called on a thread of its own, also for the events of a simulation, with one event after the other. It cannot slow the program down: if f
+  is 10000 events behind, further ones are dropped, and counted by `listeners`. If f throws, that is reported,
+  and then not again until f has succeeded. What f itself does, starts or sends makes no events. A listener
+  that is added again gets the new options.
+
+  Throws an IllegalArgumentException if an event in :events does not exist.
+
+  Options:
+
+    :events       a set of the events that f is called with. Default: all
+    :blocked-for  from which duration on a wait is :channel-blocked, 100 ms at least. Default 1000 ms
+
+  Example:
+
+    (defn tell-of-restart [{:keys [supervisor id reason]}]
+      (println supervisor \"starts\" id \"again, which had ended for\" reason))
+    (telemetry/add-listener tell-of-restart {:events #{:restart}})
+
+  See also `remove-listener`, `listeners`."
+  {:added "0.3"}
+  ([f] (add-listener f nil))
+  ([f options] (listeners/add f options)))
+
+(defn remove-listener
+  "Removes a function that `add-listener` was given; returns nil.
+
+  It still gets the events that were told before. Nothing happens if it is not a listener.
+
+  Example:
+
+    (telemetry/remove-listener prn) ;=> nil"
+  {:added "0.3"}
+  [f]
+  (listeners/remove-listener f)
+  nil)
+
+(defn listeners
+  "Returns the listeners, each as a map of :listener, :events, :queued and :dropped.
+
+  :queued is how many events wait for it, :dropped how many found its queue full.
+
+  Example:
+
+    (telemetry/add-listener prn {:events #{:restart}})
+    (telemetry/listeners) ;=> [{:listener f, :events #{:restart}, :queued 0, :dropped 0}]
+    (telemetry/remove-listener prn)"
+  {:added "0.3"}
+  []
+  (listeners/shown))
