@@ -1,7 +1,8 @@
 (ns magnetar.telemetry
-  "Tells what a program does while it runs: events to listeners, and metrics as a map.
+  "Tells what a program does: events to listeners, and metrics as a map.
 
   events   add-listener remove-listener listeners
+  metrics  start-metrics metrics stop-metrics
 
   Both are off at first, and cost nothing then. The same events go to the JDK's flight recorder when a
   recording enables them; see the guide \"Metrics and events\".
@@ -9,9 +10,12 @@
   Require it as `[magnetar.telemetry :as telemetry]`."
   (:require
    [magnetar.impl.runtime]
-   [magnetar.telemetry.listeners :as listeners]))
+   [magnetar.telemetry.listeners :as listeners]
+   [magnetar.telemetry.metrics :as metrics]))
 
 (set! *warn-on-reflection* true)
+
+;; ---- events
 
 (defn add-listener
   "Calls f with each event from now on; returns f.
@@ -38,10 +42,10 @@
   Durations are milliseconds, as doubles. Values such as :reason and :message are the program's own, and not
   redacted. An event is told before the program can know of it by a message.
 
-  f is called on a thread of its own, also for the events of a simulation, with one event after the other. It cannot slow the program down: if f
-  is 10000 events behind, further ones are dropped, and counted by `listeners`. If f throws, that is reported,
-  and then not again until f has succeeded. What f itself does, starts or sends makes no events. A listener
-  that is added again gets the new options.
+  f is called on a thread of its own, also for the events of a simulation, with one event after the other.
+  It cannot slow the program down: if f is 10000 events behind, further ones are dropped, and counted by
+  `listeners`. If f throws, that is reported, and then not again until f has succeeded. What f itself does,
+  starts or sends makes no events. A listener that is added again gets the new options.
 
   Throws an IllegalArgumentException if an event in :events does not exist.
 
@@ -75,7 +79,9 @@
   nil)
 
 (defn listeners
-  "Returns the listeners, each as a map of :listener, :events, :queued and :dropped.
+  "Returns the listeners, each as a map.
+
+  The map has the :listener, its :events, :queued and :dropped.
 
   :queued is how many events wait for it, :dropped how many found its queue full.
 
@@ -87,3 +93,73 @@
   {:added "0.3"}
   []
   (listeners/shown))
+
+;; ---- metrics
+
+(defn start-metrics
+  "Starts to count what the program does, for `metrics`; returns nil.
+
+  Nothing happens if that is on. To begin at zero, call `stop-metrics` before. While it is on a message costs
+  more: it carries the time of its send.
+
+  Example:
+
+    (telemetry/start-metrics) ;=> nil
+    (telemetry/stop-metrics)
+
+  See also `metrics`, `stop-metrics`."
+  {:added "0.3"}
+  []
+  (metrics/start)
+  nil)
+
+(defn metrics
+  "Returns what the program has done since `start-metrics`, as a map.
+
+  It is nil if metrics are off. All simulations and the program count together.
+
+    :since               a java.util.Date
+    :behaviours          from what a callback module is called, a symbol or a text, to its numbers, below. No
+                         server has numbers of its own. After 1000 of them, further ones are :others
+    :processes           a map of how many have :spawned and :exited, have :crashed (exited for another reason
+                         than :normal or a :shutdown), and are :live now
+    :restarts            how often supervisors have started a child again
+    :dead-letters, :mailbox-high-waters, :scope-timeouts
+                         as the events of `add-listener`
+    :channels-blocked    how many puts, takes and alts have waited for 100 ms or more
+
+  The numbers of a behaviour, over all its servers:
+
+    :messages      how many were handled, and of these :calls, :casts and :infos
+    :failures      how many messages a server did not survive
+    :queue-ms      for how long messages waited in the mailbox
+    :handling-ms   how long callbacks took
+    :peak-mailbox  the longest mailbox that a server had when it took a message, with that message
+
+  Both times are a map of the :count, :mean, :p50, :p90, :p99 and :max, in milliseconds as doubles. A
+  percentile is exact to 4 percent. :queue-ms also counts what a callback receives, and messages of
+  `magnetar.sys`.
+
+  Example:
+
+    (telemetry/start-metrics)
+    (dotimes [_ 3] (gs/call :counter :get))
+    (:calls (get (:behaviours (telemetry/metrics)) 'my.counter)) ;=> 3
+    (telemetry/stop-metrics)
+
+  See also `start-metrics`."
+  {:added "0.3"}
+  []
+  (metrics/current))
+
+(defn stop-metrics
+  "Ends the counting; returns the last metrics, or nil if they were off.
+
+  Example:
+
+    (telemetry/stop-metrics) ;=> nil
+
+  See also `start-metrics`."
+  {:added "0.3"}
+  []
+  (metrics/stop))

@@ -133,7 +133,9 @@
 (deftest a-message-allocates-the-same-before-and-after-telemetry
   (let [before (bytes-of-a-message)
         listener (telemetry/add-listener (fn [_]))]
+    (telemetry/start-metrics)
     (actor/join (actor/spawn #(! (self) :x)))
+    (telemetry/stop-metrics)
     (telemetry/remove-listener listener)
     (is (<= -1 (- (long (bytes-of-a-message)) (long before)) 1))))
 

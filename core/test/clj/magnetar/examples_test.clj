@@ -64,6 +64,7 @@
                                           (def request (gs/send-request :silent :get))]
     magnetar.gen-server/start-link []
     magnetar.gen-server/wait-response [:counter (def request (gs/send-request :counter :get))]
+    magnetar.telemetry/metrics [:counter]
     magnetar.gen-statem [(statem/start-link 'my.switch 0 {:name :switch}) (statem/cast :switch :push)]
     magnetar.gen-statem/start-link []
     magnetar.global/registered-names [:leader]

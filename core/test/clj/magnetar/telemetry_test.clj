@@ -13,6 +13,7 @@
   (:import
    (java.util.concurrent CountDownLatch)
    (magnetar.impl.otp Instruments)
+   (magnetar.impl.telemetry Histogram)
    (magnetar.kernel.report Telemetry)))
 
 (set! *warn-on-reflection* true)
@@ -235,3 +236,138 @@
         (testing "its times are those of the simulation"
           (is (= 1970 (.getValue (java.time.Year/from (.atZone (.toInstant ^java.util.Date (:at (next-where heard #(= :exit (:event %)))))
                                                                java.time.ZoneOffset/UTC))))))))))
+
+;; ---- metrics
+
+(defn- measured
+  "The metrics of what f does."
+  [f]
+  (telemetry/start-metrics)
+  (try
+    (f)
+    (telemetry/metrics)
+    (finally (telemetry/stop-metrics))))
+
+(deftest each-message-of-a-behaviour-is-counted
+  (collecting (atom [])
+    (fn []
+      (let [pid (start)
+            other (start)
+            numbers (measured (fn []
+                                (dotimes [n 3] (gs/call pid n))
+                                (run! #(gs/cast other %) [1 2])
+                                (gs/call other :get)
+                                (actor/with-process {}
+                                  (let [ref (actor/monitor pid)]
+                                    (try (gs/call pid :fail) (catch Exception _))
+                                    (receive [:DOWN ^:pin ref _ _ _] nil)))
+                                (actor/with-process {} (let [ref (actor/monitor other)]
+                                                         (gs/stop other)
+                                                         (receive [:DOWN ^:pin ref _ _ _] nil)))))
+            behaviour (get-in numbers [:behaviours "counter"])]
+        (is (= {:messages 7, :calls 5, :casts 2, :infos 0, :failures 1}
+               (select-keys behaviour [:messages :calls :casts :infos :failures])))
+        (is (= 7 (:count (:handling-ms behaviour))))
+        (is (<= 7 (long (:count (:queue-ms behaviour)))))
+        (is (<= 1 (long (:peak-mailbox behaviour)) 3))
+        (is (<= 1 (long (:crashed (:processes numbers)))))
+        (is (every? #(instance? Double %) (vals (dissoc (:queue-ms behaviour) :count))))))))
+
+(def ^:private slow
+  {:name "slow"
+   :init (fn [_] [:ok nil])
+   :handle-cast (fn [ms _] (scope/sleep ms) [:noreply nil])
+   :handle-call (fn [_ _ _] [:reply :ok nil])})
+
+(deftest queue-time-and-handling-time-are-told-apart
+  (let [numbers (measured (fn []
+                            (mt/simulate {:seed 3}
+                              (let [[_ pid] (gs/start slow nil)]
+                                (run! #(gs/cast pid %) [100 10])
+                                (gs/call pid :get)))))
+        {:keys [queue-ms handling-ms peak-mailbox]} (get-in numbers [:behaviours "slow"])]
+    (is (= 3 (:count queue-ms) (:count handling-ms)))
+    (is (<= 109.0 (:max queue-ms) 111.0))
+    (is (<= 95.0 (:p50 queue-ms) 105.0))
+    (is (<= 99.0 (:max handling-ms) 101.0))
+    (is (<= 9.5 (:p50 handling-ms) 10.5))
+    (is (<= 2 (long peak-mailbox) 3))))
+
+(deftest what-befalls-the-program-is-counted
+  (collecting (atom [])
+    (fn []
+      (let [numbers (measured
+                      (fn []
+                        (let [gone (spawn (fn []))]
+                          (actor/join gone)
+                          (! gone :hello))
+                        (actor/with-process {:trap-exit true}
+                          (let [[_ pid] (sup/start-link {:intensity 1 :children [{:id :printer :start [gs/start-link counter 0]}]} {})]
+                            (dotimes [_ 2]
+                              (let [child (:pid (second (sup/which-child pid :printer)))
+                                    ref (actor/monitor child)]
+                                (actor/exit child :no-paper)
+                                (receive [:DOWN ^:pin ref _ _ _] nil)))
+                            (receive [:EXIT ^:pin pid _] nil)))
+                        (try
+                          (with-scope [_ {:deadline 1}] (scope/sleep 20000))
+                          (catch Exception _))))
+            {:keys [spawned exited crashed live]} (:processes numbers)]
+        (is (<= 4 (long exited) (long spawned)))
+        (is (<= 2 (long crashed) (long exited)))
+        (is (nat-int? live))
+        (is (= 1 (:restarts numbers)))
+        (is (<= 1 (long (:dead-letters numbers))))
+        (is (<= 1 (long (:scope-timeouts numbers))))
+        (is (= [0 0] ((juxt :mailbox-high-waters :channels-blocked) numbers)))))))
+
+(deftest metrics-are-off-until-they-are-started-and-begin-at-zero
+  (is (nil? (telemetry/metrics)))
+  (is (nil? (telemetry/stop-metrics)))
+  (let [pid (start)]
+    (dotimes [_ 2]
+      (telemetry/start-metrics)
+      (gs/call pid :get)
+      (telemetry/start-metrics)
+      (is (= 1 (:calls (get (:behaviours (telemetry/stop-metrics)) "counter")))))
+    (is (not (or (Telemetry/isOn) (Instruments/isOn))))
+    (gs/stop pid)))
+
+(deftest a-thousand-behaviours-have-numbers-and-the-others-share-theirs
+  (let [numbers (measured (fn []
+                            (dotimes [n 1003]
+                              (let [[_ pid] (gs/start (assoc counter :name (str "counter " n)) 0)]
+                                (gs/call pid :get)
+                                (gs/stop pid)))))]
+    (is (= 1001 (count (:behaviours numbers))))
+    (is (= 3 (:calls (get (:behaviours numbers) :others))))))
+
+(deftest a-percentile-is-within-a-32nd
+  (let [random (java.util.Random. 42)
+        values (vec (repeatedly 5000 #(long (Math/pow 10 (* 12 (.nextDouble random))))))
+        histogram (Histogram.)
+        sorted (vec (sort values))]
+    (run! #(.add histogram (long %)) values)
+    (let [summary (.summary histogram)]
+      (is (= [5000 (peek sorted)] [(.count summary) (.max summary)]))
+      (is (< (abs (- (.mean summary) (/ (double (reduce + values)) 5000))) 1.0))
+      (doseq [[percent told] {50 (.p50 summary), 90 (.p90 summary), 99 (.p99 summary)}
+              :let [exact (double (sorted (dec (quot (* 5000 (long percent)) 100))))]]
+        (is (<= (abs (- (long told) exact)) (+ 1.0 (/ exact 32.0)))))))
+  (testing "the ends"
+    (let [histogram (doto (Histogram.) (.add -1) (.add Long/MAX_VALUE))]
+      (is (= [2 0 Long/MAX_VALUE] (let [s (.summary histogram)] [(.count s) (.p50 s) (.max s)]))))
+    (is (= [0 0.0 0 0] (let [s (.summary (Histogram.))] [(.count s) (.mean s) (.p99 s) (.max s)])))))
+
+(deftest a-program-sees-nothing-of-metrics
+  (let [reports (atom [])]
+    (collecting reports
+      (fn []
+        (measured (fn []
+                    (let [pid (start)]
+                      (actor/with-process {}
+                        (let [ref (actor/monitor pid)]
+                          (try (gs/call pid :fail) (catch Exception _))
+                          (receive [:DOWN ^:pin ref _ _ _] nil))))))))
+    (is (= [:crash] (map :event @reports)))
+    (is (not (contains? (first @reports) :context)))))

@@ -1,0 +1,184 @@
+(ns magnetar.telemetry.metrics
+  "Numbers of what the program does, by behaviour.
+
+  A message carries the instant of its send among its context values while metrics are on. So the queue time of a server's message is known when the
+  server takes it. Nothing here calls code of the program, and nothing waits, so numbers are added where things happen."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.instrument :as instrument]
+   [magnetar.impl.runtime]
+   [magnetar.impl.telemetry :as telemetry]
+   [magnetar.proc-lib.report :as report])
+  (:import
+   (java.util.concurrent ConcurrentHashMap)
+   (java.util.concurrent.atomic LongAccumulator LongAdder)
+   (java.util.function Function LongBinaryOperator)
+   (magnetar.impl.otp Instrument)
+   (magnetar.impl.otp.host Server)
+   (magnetar.impl.telemetry Histogram Histogram$Summary)
+   (magnetar.kernel.fiber Environment Fiber Propagation)
+   (magnetar.kernel.process LocalProcess ProcessTable Traffic Traffic$Observer)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- numbers
+
+(deftype Behaviour [^LongAdder calls ^LongAdder casts ^LongAdder infos ^LongAdder failures ^Histogram queue ^Histogram handling ^LongAccumulator peak])
+
+(def ^:private larger
+  (reify LongBinaryOperator (applyAsLong [_ a b] (max a b))))
+
+(def ^:private ^Function new-behaviour
+  (reify Function
+    (apply [_ _] (Behaviour. (LongAdder.) (LongAdder.) (LongAdder.) (LongAdder.) (Histogram.) (Histogram.) (LongAccumulator. larger 0)))))
+
+(def ^:private counted
+  "What is counted for the whole program."
+  [:spawned :exited :crashed :restarts :dead-letters :mailbox-high-waters :channels-blocked :scope-timeouts])
+
+(deftype Metrics [since ^ConcurrentHashMap behaviours counters])
+
+(defn- new-metrics []
+  (Metrics. (environment/date) (ConcurrentHashMap.) (into {} (map (fn [k] [k (LongAdder.)])) counted)))
+
+(defn- count-one [^Metrics metrics k]
+  (.increment ^LongAdder (get (.-counters metrics) k)))
+
+(def ^:private most-behaviours
+  "A program may make behaviours without end, as maps with names of their own. Further ones are counted as :others."
+  1000)
+
+(defn- behaviour-of ^Behaviour [^Metrics metrics server]
+  (let [^ConcurrentHashMap behaviours (.-behaviours metrics)
+        label (instrument/label server)]
+    (or (.get behaviours label)
+        (.computeIfAbsent behaviours (if (< (.size behaviours) (long most-behaviours)) label :others) new-behaviour))))
+
+;; ---- where numbers come from
+
+(deftype Handling [^Behaviour behaviour ^long begun])
+
+(defn- adder-of ^LongAdder [^Behaviour behaviour kind]
+  (case kind
+    :call (.-calls behaviour)
+    :cast (.-casts behaviour)
+    (.-infos behaviour)))
+
+(defn- of-servers [metrics]
+  (reify Instrument
+    (handles [_ server kind _]
+      (let [behaviour (behaviour-of metrics server)]
+        (.increment (adder-of behaviour kind))
+        (.accumulate ^LongAccumulator (.-peak behaviour) (inc (.queued (LocalProcess/current))))
+        (Handling. behaviour (clock/now))))
+    (handled [_ token _ error]
+      (let [^Behaviour behaviour (.-behaviour ^Handling token)]
+        (.add ^Histogram (.-handling behaviour) (- (clock/now) (.-begun ^Handling token)))
+        (when (instrument/failure error)
+          (.increment ^LongAdder (.-failures behaviour)))))
+    (calls [_ _ _ _] nil)
+    (called [_ _ _])
+    (restarts [_ _ _ _] (count-one metrics :restarts))))
+
+(def ^:private sent-key 'magnetar.telemetry/sent)
+
+(defn- now-of
+  "The clock of the sender; for a timer, which is no fiber, of the environment."
+  ^long [^Fiber sender]
+  (.nanoTime (if sender (.environment sender) (Environment/current))))
+
+(defn- of-messages [metrics]
+  (reify Traffic$Observer
+    (sends [_ sender _ _ context]
+      (Propagation/withValues context (assoc (Propagation/valuesOf context) sent-key (now-of sender))))
+    (takes [_ _ context]
+      (when-some [sent (get (Propagation/valuesOf context) sent-key)]
+        (let [server (some-> (LocalProcess/current) .server)]
+          (when (instance? Server server)
+            (.add ^Histogram (.-queue (behaviour-of metrics server)) (- (clock/now) (long sent)))))))
+    (loses [_ _ _ _] (count-one metrics :dead-letters))
+    (ignores [_ _])))
+
+(defn- kernel-events [metrics]
+  (telemetry/listener
+    {:spawned (fn [_ _] (count-one metrics :spawned))
+     :exited (fn [_ reason]
+               (count-one metrics :exited)
+               (when-not (report/silent? reason)
+                 (count-one metrics :crashed)))
+     :mailbox-grew (fn [_ _] (count-one metrics :mailbox-high-waters))
+     :channel-blocked (fn [_ _] (count-one metrics :channels-blocked))
+     :scope-timed-out (fn [_] (count-one metrics :scope-timeouts))}))
+
+;; ---- as data
+
+(defn- ms ^double [nanos]
+  (/ (double nanos) 1e6))
+
+(defn- summary [^Histogram histogram]
+  (let [^Histogram$Summary s (.summary histogram)]
+    {:count (.count s)
+     :mean (ms (.mean s))
+     :p50 (ms (.p50 s))
+     :p90 (ms (.p90 s))
+     :p99 (ms (.p99 s))
+     :max (ms (.max s))}))
+
+(defn- of-behaviour [^Behaviour behaviour]
+  (let [[calls casts infos] (map #(.sum ^LongAdder %) [(.-calls behaviour) (.-casts behaviour) (.-infos behaviour)])]
+    {:messages (+ (long calls) (long casts) (long infos))
+     :calls calls
+     :casts casts
+     :infos infos
+     :failures (.sum ^LongAdder (.-failures behaviour))
+     :queue-ms (summary (.-queue behaviour))
+     :handling-ms (summary (.-handling behaviour))
+     :peak-mailbox (.get ^LongAccumulator (.-peak behaviour))}))
+
+(defn- as-data [^Metrics metrics]
+  (let [counts (update-vals (.-counters metrics) #(.sum ^LongAdder %))
+        of-processes [:spawned :exited :crashed]]
+    (merge {:since (.-since metrics)
+            :behaviours (update-vals (into {} (.-behaviours metrics)) of-behaviour)
+            :processes (assoc (select-keys counts of-processes) :live (.size (ProcessTable/all)))}
+           (apply dissoc counts of-processes))))
+
+;; ---- on and off
+
+;; nil, or {:metrics :off}, with a function that takes the sources away.
+(defonce ^:private on (atom nil))
+
+(defn start
+  "Starts to count, unless that is on."
+  []
+  (locking on
+    (when-not @on
+      (let [metrics (new-metrics)
+            servers (of-servers metrics)
+            messages (of-messages metrics)
+            events (kernel-events metrics)]
+        (instrument/add servers)
+        (Traffic/add messages)
+        (telemetry/add events)
+        (reset! on {:metrics metrics
+                    :off #(do
+                            (instrument/remove-instrument servers)
+                            (Traffic/remove messages)
+                            (telemetry/remove-listener events))})))))
+
+(defn current
+  "The numbers as data; nil if they are not counted."
+  []
+  (some-> @on :metrics as-data))
+
+(defn stop
+  "Ends the counting. Returns the last numbers, or nil."
+  []
+  (locking on
+    (when-some [{:keys [metrics off]} @on]
+      (off)
+      (reset! on nil)
+      (as-data metrics))))
