@@ -5,13 +5,18 @@
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
+   [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting eventually failures-of message-of refusal taken value-of]]
    [magnetar.telemetry :as telemetry]
    [magnetar.test :as mt])
   (:import
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)
    (java.util.concurrent CountDownLatch)
+   (jdk.jfr Recording ValueDescriptor)
+   (jdk.jfr.consumer RecordedEvent RecordingFile)
    (magnetar.impl.otp Instruments)
    (magnetar.impl.telemetry Histogram)
    (magnetar.kernel.report Telemetry)))
@@ -371,3 +376,83 @@
                           (receive [:DOWN ^:pin ref _ _ _] nil))))))))
     (is (= [:crash] (map :event @reports)))
     (is (not (contains? (first @reports) :context)))))
+
+;; ---- the flight recorder
+
+(defn- recorded
+  "The events that a recording of these events has of what f does, each as a map of its name and the values of its fields."
+  [names f]
+  (let [file (Files/createTempFile "telemetry" ".jfr" (make-array FileAttribute 0))
+        recording (Recording.)]
+    (try
+      (run! #(.enable recording (str "magnetar." %)) names)
+      (.start recording)
+      (f)
+      (.stop recording)
+      (.dump recording file)
+      (vec (for [^RecordedEvent event (RecordingFile/readAllEvents file)
+                 :let [type (.getEventType event)]
+                 :when (.startsWith (.getName type) "magnetar.")]
+             (into {:event (.getName type), :millis (.toMillis (.getDuration event))}
+                   (for [^ValueDescriptor field (.getFields type)
+                         :let [k (.getName field)]
+                         :when (not (#{"startTime" "duration" "eventThread" "stackTrace"} k))]
+                     [(keyword k) (.getValue event k)]))))
+      (finally
+        (.close recording)
+        (Files/deleteIfExists file)))))
+
+(deftest a-recording-has-the-events-that-it-enables
+  (collecting (atom [])
+    (fn []
+      (let [told (recorded ["Spawn" "Exit" "Restart" "Call" "DeadLetter" "ScopeTimeout" "ChannelBlocked"]
+                   (fn []
+                     (let [pid (start)
+                           gone (spawn (fn []))]
+                       (gs/call pid :get)
+                       (actor/join gone)
+                       (! gone {:password "secret"})
+                       (try
+                         (with-scope [_ {:deadline 1}] (scope/sleep 20000))
+                         (catch Exception _))
+                       (mt/simulate {:seed 1}
+                         (let [ch (a/chan)]
+                           (a/go (a/<! ch))
+                           (scope/sleep 250)
+                           (a/>! ch 1)))
+                       (actor/with-process {:trap-exit true}
+                         (let [[_ office] (sup/start-link {:intensity 1 :children [{:id :printer :start [gs/start-link counter 0]}]} {:name :office})
+                               child (:pid (second (sup/which-child :office :printer)))
+                               ref (actor/monitor child)]
+                           (actor/exit child :no-paper)
+                           (receive [:DOWN ^:pin ref _ _ _] nil)
+                           (sup/which-child :office :printer)
+                           (actor/exit office :shutdown)
+                           (receive [:EXIT ^:pin office _] nil))))))
+            of (group-by :event told)]
+        (is (= #{"magnetar.Spawn" "magnetar.Exit" "magnetar.Restart" "magnetar.Call" "magnetar.DeadLetter" "magnetar.ScopeTimeout"
+                 "magnetar.ChannelBlocked"}
+               (set (keys of))))
+        (is (some #(re-find #"telemetry_test" (str (:label %))) (of "magnetar.Spawn")))
+        (is (some #(= ":no-paper" (:reason %)) (of "magnetar.Exit")))
+        (is (= [{:supervisor ":office", :child ":printer", :reason ":no-paper"}]
+               (map #(select-keys % [:supervisor :child :reason]) (of "magnetar.Restart"))))
+        (is (some #(= ["magnetar.gen-server/call" "counter" false] ((juxt :function :behaviour :failed) %)) (of "magnetar.Call")))
+        (is (some #(= "{:password \"secret\"}" (:message %)) (of "magnetar.DeadLetter")))
+        (is (re-find #"telemetry_test" (:site (first (of "magnetar.ScopeTimeout")))))
+        (is (some #(= "take" (:operation %)) (of "magnetar.ChannelBlocked")))))))
+
+(deftest a-recording-has-values-as-the-redaction-allows
+  (inspect/redact-with #(if (map? %) (dissoc % :password) %))
+  (try
+    (let [gone (spawn (fn []))]
+      (actor/join gone)
+      (is (= ["{:user 17}"]
+             (map :message (recorded ["DeadLetter"] #(! gone {:password "secret", :user 17}))))))
+    (finally (inspect/redact-with nil))))
+
+(deftest without-a-recording-nothing-is-told
+  (recorded ["Spawn"] #(is (and (Telemetry/isOn) (not (Instruments/isOn)))))
+  (is (not (or (Telemetry/isOn) (Instruments/isOn))))
+  (recorded ["Call"] #(is (and (Instruments/isOn) (not (Telemetry/isOn)))))
+  (is (not (or (Telemetry/isOn) (Instruments/isOn)))))

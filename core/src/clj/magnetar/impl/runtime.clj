@@ -70,3 +70,6 @@
 
 ;; From here on the program can be asked from outside what it does.
 (call "magnetar.impl.inspect.RecorderEvents" "register")
+
+;; And a recording of the JDK can have the events of the program.
+(call "magnetar.impl.telemetry.RecorderTelemetry" "register")

@@ -5,6 +5,7 @@
   gen-statem are kinds."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.current :refer [pdict perase pput self]]
    [magnetar.impl.arguments :as arguments]
@@ -22,7 +23,7 @@
    (magnetar.impl.otp Instruments Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.fiber Cancelled Exit)
-   (magnetar.kernel.process Calls$Edge Calls$Server Hosting LocalProcess Pid Receiver)
+   (magnetar.kernel.process Calls$Edge Calls$Server Hosting LocalProcess Pid ProcessTable Receiver)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -61,6 +62,25 @@
   "What the callback module of the server is called."
   [^Server server]
   (.-label ^Behaviour (.-behaviour server)))
+
+(defn- pid-at
+  "The pid, or that of a process that has the name here. No registry is asked, since that may be code of the program."
+  [address]
+  (if (instance? Pid address)
+    address
+    (let [[kind plain] (address/parts address)]
+      (when (= :local kind)
+        (ProcessTable/whereis plain)))))
+
+(defn label-at
+  "What the behaviour of the server is called that has the pid or the local name; nil if there is none."
+  [address]
+  (let [^LocalProcess process (some-> ^Pid (pid-at address) ProcessTable/live)
+        server (some-> process .server)]
+    (when (instance? Server server)
+      (label server))))
+
+(Instruments/setLabels label-at)
 
 ;; A callback that failed: the reason to exit for, and what its terminate is told.
 (deftype Failed [reason bare])

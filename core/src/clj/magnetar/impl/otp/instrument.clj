@@ -4,17 +4,15 @@
   An Instrument is a Java interface, see there. It is told before and after a server handles a message, and before and after a call."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.address :as address]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.shedding]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.impl.otp Instrument Instruments)
-   (magnetar.impl.otp.host Server)
    (magnetar.impl.otp.shedding Stamped)
    (magnetar.kernel.fiber Cancelled Exit)
-   (magnetar.kernel.process Hosting LocalProcess Pid ProcessTable)))
+   (magnetar.kernel.process Hosting)))
 
 (set! *warn-on-reflection* true)
 
@@ -34,22 +32,10 @@
   [server]
   (host/label server))
 
-(defn- pid-at
-  "The pid, or that of a process that has the name here. No registry is asked, since that may be code of the program."
-  [address]
-  (if (instance? Pid address)
-    address
-    (let [[kind plain] (address/parts address)]
-      (when (= :local kind)
-        (ProcessTable/whereis plain)))))
-
 (defn label-at
   "What the behaviour of the server is called that has the pid or the local name; nil if there is none."
   [address]
-  (let [^LocalProcess process (some-> ^Pid (pid-at address) ProcessTable/live)
-        server (some-> process .server)]
-    (when (instance? Server server)
-      (host/label server))))
+  (host/label-at address))
 
 (defn request
   "What the program sent: the request of a call or of a cast, or the message."

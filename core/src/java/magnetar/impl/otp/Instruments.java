@@ -1,5 +1,6 @@
 package magnetar.impl.otp;
 
+import clojure.lang.IFn;
 import java.util.Arrays;
 import magnetar.kernel.report.Failures;
 
@@ -19,7 +20,22 @@ public final class Instruments {
     // Set by the thread that adds or removes, read by any. Null for no instrument, so that a check is one read.
     private static volatile Installed[] installed;
 
+    // Set or read by any thread. Without the namespace that sets it there are no servers.
+    private static volatile IFn labels;
+
     private Instruments() {}
+
+    /** Sets the function from an address to what the behaviour of the server there is called, or nil. */
+    public static void setLabels(IFn next) {
+        labels = next;
+    }
+
+    /** What the behaviour of the server at the address is called, or null. */
+    public static String labelAt(Object address) {
+        IFn f = labels;
+        Object label = f == null ? null : f.invoke(address);
+        return label == null ? null : label.toString();
+    }
 
     private static final class Installed {
         final Instrument instrument;
