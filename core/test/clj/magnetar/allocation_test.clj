@@ -131,13 +131,13 @@
     (is (<= -1 (- (long (bytes-of after)) (long before)) 1))))
 
 (deftest a-message-allocates-the-same-before-and-after-telemetry
-  (let [before (bytes-of-a-message)
+  (let [before (bytes-of (in-process send-to-self))
         listener (telemetry/add-listener (fn [_]))]
     (telemetry/start-metrics)
     (actor/join (actor/spawn #(! (self) :x)))
     (telemetry/stop-metrics)
     (telemetry/remove-listener listener)
-    (is (<= -1 (- (long (bytes-of-a-message)) (long before)) 1))))
+    (is (<= -1 (- (long (bytes-of (in-process send-to-self))) (long before)) 1))))
 
 (deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
   (is (<= (bytes-of (in-process (fn [n]
