@@ -111,7 +111,7 @@
   "The context in which the process handles a message of this context: the values of the message over its own."
   [^LocalProcess process own context]
   (let [locals (Propagation/over own context nil)
-        about {::of (.pid process) ::own own}]
+        about {::of (.pid process) ::own own ::sent (Propagation/withValues context nil)}]
     (Propagation/over own context (with-meta (values-over own context) (if locals (assoc about ::locals locals) about)))))
 
 (defn- handling?
@@ -126,6 +126,13 @@
   []
   (let [values (.context (Fiber/current))]
     (if (handling? values) (::own (meta values)) (outgoing))))
+
+(defn sent
+  "The thread-locals that the message which this server handles was sent with, as `outgoing`, without the context values: these would lead from
+  each message to the one before. Nil if it was sent without any, or if no message is handled."
+  []
+  (let [values (.context (Fiber/current))]
+    (when (handling? values) (::sent (meta values)))))
 
 ;; A state machine handles an event that it postponed while it handles a later message.
 

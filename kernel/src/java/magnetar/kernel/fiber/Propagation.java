@@ -137,6 +137,18 @@ public final class Propagation {
         return captured instanceof Captured c ? c.values : captured;
     }
 
+    /** The first captured thread-local whose value is of the class; null if there is none. */
+    public static <T> T localOf(Object captured, Class<T> of) {
+        if (captured instanceof Captured c) {
+            for (Object value : c.locals) {
+                if (of.isInstance(value)) {
+                    return of.cast(value);
+                }
+            }
+        }
+        return null;
+    }
+
     /** These context values with the thread-locals of what was captured. */
     public static Object withValues(Object captured, Object values) {
         return captured instanceof Captured c ? new Captured(c.by, values, c.locals) : values;
