@@ -94,6 +94,13 @@
     (is (= [[:a :handles] [:b :handles] [:b :handled] [:a :handled]]
            (map (partial take 2) (filter (comp #{:handles :handled} second) @told))))))
 
+(deftest a-call-that-returns-its-else-tells-the-time-out
+  (let [told (atom [])
+        pid (second (gs/start {:init (fn [_] [:ok nil]) :handle-call (fn [_ _ s] [:noreply s])} nil))]
+    (is (= :late (instrumented [(telling told :a)] #(gs/call pid :get {:timeout 0 :else :late}))))
+    (gs/stop pid)
+    (is (= :timeout (:reason (ex-data (last (some #(when (= :called (second %)) %) @told))))))))
+
 (deftest a-call-that-fails-and-a-server-that-ends-tell-their-errors
   (collecting (atom [])
     (fn []

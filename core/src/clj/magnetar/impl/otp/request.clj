@@ -22,6 +22,7 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
+   (magnetar TimeoutException)
    (magnetar.impl.otp Instruments)
    (magnetar.impl.otp.shedding Refused)
    (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)))
@@ -215,12 +216,17 @@
 (defn- call-in-process [operation address message timeout options nanos]
   (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos)))
 
+(def ^:private gave-up
+  "Stands for the :else of a call, whose time-out is no error for the program and one for instruments."
+  (TimeoutException. "The call was not answered in time, and returned its :else." {:magnetar/reason :magnetar/timeout :reason :timeout}))
+
 (defn- call-instrumented [operation address message timeout options nanos]
   (let [begun (Instruments/calls operation address message)]
     (try
-      (let [value (call-in-process operation address message timeout options nanos)]
-        (.end begun nil)
-        value)
+      (let [value (call-in-process operation address message timeout (cond-> options (contains? options :else) (assoc :else gave-up)) nanos)
+            late? (identical? gave-up value)]
+        (.end begun (when late? gave-up))
+        (if late? (:else options) value))
       (catch Throwable t
         (.end begun t)
         (throw t)))))

@@ -42,7 +42,8 @@ public interface Instrument {
     /**
      * The call has ended.
      *
-     * @param error what the call threw, or null
+     * @param error what the call threw, or null; a {@code magnetar.TimeoutException} also for a call that returned
+     *     its {@code :else} as time ran out
      */
     void called(Object token, Throwable error);
 
