@@ -67,11 +67,15 @@
 (defn- call [^Method method on & arguments]
   (.invoke method on (object-array arguments)))
 
+(def ^:private conventional
+  "The keys that have another name in the conventions of OpenTelemetry for logs."
+  {:trace-id "trace_id", :span-id "span_id"})
+
 (defn- pairs
   "The event as pairs of names and texts. Each context value has a pair of its own."
   [{:keys [context] :as data}]
   (let [[data values] (if (map? context) [(dissoc data :context) context] [data nil])]
-    (concat (for [[k v] data] [(name k) (text/value v)])
+    (concat (for [[k v] data] [(conventional k (name k)) (text/value v)])
             (for [[sym v] values] [(str sym) (text/value v)]))))
 
 (defn- with-pairs

@@ -116,12 +116,21 @@
   (when-some [values (not-empty (into {} (remove context/of-library?) (.context (Fiber/current))))]
     ((loading/value 'magnetar.impl.inspect.shown/redacted) values)))
 
+;; A function that returns the ids of the current span, a map, or nil. It waits for nothing and throws nothing.
+(defonce ^:private of-span (atom nil))
+
+(defn add-to-crashes
+  "Adds what f returns, a map or nil, to each report of a crash from now on; nil adds nothing."
+  [f]
+  (reset! of-span f))
+
 (defn crash
-  "Reports the crash of a process, with the context values it had, and keeps what it last did for its supervisor."
+  "Reports the crash of a process, with the context values and the span it had, and keeps what it last did for its supervisor."
   [{:keys [pid] :as event}]
-  (let [values (context)]
+  (let [values (context)
+        ids (when-some [f @of-span] (f))]
     (swap! (last-words) keep-words pid (select-keys event [:last-message :state]))
-    (tell (cond-> (assoc event :event :crash :level :error)
+    (tell (cond-> (merge event ids {:event :crash :level :error})
             values (assoc :context values)))))
 
 (defn take-words

@@ -59,12 +59,19 @@
     (str/join ", " (for [[sym x] context] (str sym " " (value x))))
     context))
 
+(defn- trace-text
+  "The ids of the span, as logs have them by the conventions of OpenTelemetry."
+  [{:keys [trace-id span-id]}]
+  (when trace-id
+    (str "trace_id=" trace-id " span_id=" span-id)))
+
 (defn- crash [{:keys [pid name callback-module last-message context ancestors log state data queue postponed] :as event}]
   (lines (what-happened event)
          (frame-lines event)
          (reasons/more-lines (:reason event))
          (line "last message" (message-text last-message))
          (line "context" (context-text context))
+         (line "trace" (trace-text event))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
          (line "callback module" callback-module)
          (line "started by" (not-empty (str/join ", " (map value (remove of-magnetar? ancestors)))))
