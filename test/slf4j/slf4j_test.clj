@@ -4,6 +4,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
+   [magnetar.otel :as otel]
    [magnetar.proc-lib.report :as report]
    [magnetar.scope.context :refer [defcontext with-context]])
   (:import
@@ -69,3 +70,14 @@
   (is (= ["Stopping: {} {0} (signal {})"]
          (map #(.getFormattedMessage ^ILoggingEvent %)
               (logged #(report/tell {:event :stopping :level :info :message "{} {0}" :signal {}}))))))
+
+;; ---- magnetar.otel, whose own tests are in test/otel: the API of OpenTelemetry is not on this class path
+
+(deftest otel-needs-a-library-that-the-program-adds
+  (let [e (try (otel/start) (catch clojure.lang.ExceptionInfo e e))]
+    (is (= {:magnetar/reason :magnetar/library-missing :library 'io.opentelemetry/opentelemetry-api}
+           (select-keys (ex-data e) [:magnetar/reason :library])))
+    (is (= (str "`otel/start` needs io.opentelemetry:opentelemetry-api, which is not on the class path: add it to the libraries of the project, "
+                "as in io.opentelemetry/opentelemetry-api {:mvn/version \"1.51.0\"}.")
+           (ex-message e))))
+  (is (nil? (otel/stop))))

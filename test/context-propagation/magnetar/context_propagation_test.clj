@@ -11,6 +11,9 @@
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
+   [magnetar.impl.propagation :as propagation]
+   [magnetar.otel :as otel]
+   [magnetar.otel.current :as current]
    [magnetar.report :as report]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.scope.context :refer [defcontext with-context]]
@@ -26,6 +29,7 @@
    (ch.qos.logback.core Appender AppenderBase)
    (io.micrometer.context ContextRegistry ThreadLocalAccessor)
    (io.micrometer.context.integration Slf4jThreadLocalAccessor)
+   (io.opentelemetry.api OpenTelemetry)
    (io.opentelemetry.api.trace Span SpanContext TraceFlags TraceState)
    (io.opentelemetry.context Context)
    (org.slf4j LoggerFactory MDC)))
@@ -122,6 +126,25 @@
     (is (nil? (thread-locals/stop)))
     (is (= [] (thread-locals/propagated)))
     (is (= none (as-ada (a/<!! (a/go (seen))))))))
+
+;; ---- together with magnetar.otel
+
+(deftest magnetar-otel-lets-the-context-travel-once
+  (let [start #(otel/start {:open-telemetry (OpenTelemetry/noop)})
+        seen #(as-ada (gs/call (second (gs/start {:init (fn [_] [:ok nil]) :handle-call (fn [_ _ s] [:reply (seen) s])} nil)) :x))]
+    (try
+      (start)
+      (is (= [] (current/besides (propagation/accessors :thread-locals))) "by the accessor of the program")
+      (is (= adas (seen)))
+      (thread-locals/propagate {:keys [slf4j]})
+      (is (= 1 (count (current/besides (propagation/accessors :thread-locals)))) "by one of magnetar.otel, where the program has chosen none")
+      (is (= adas (seen)))
+      (thread-locals/stop)
+      (is (= [nil :ada] (seen)))
+      (thread-locals/propagate {:keys [slf4j]})
+      (otel/stop)
+      (is (= ["ada" nil] (seen)))
+      (finally (otel/stop)))))
 
 ;; ---- started work
 
