@@ -117,17 +117,19 @@
                (dissoc (without-date (next-where heard #(= gone (:to %)))) :by)))))))
 
 (deftest a-mailbox-that-grows-is-told
-  (collecting (atom [])
-    (fn []
-      (hearing {:events #{:mailbox-high-water}}
-        (fn [heard]
-          (let [pid (spawn #(receive :stop nil))]
-            (dotimes [_ 50000] (! pid :order))
-            (let [event (without-date (taken heard))]
-              (is (= [:mailbox-high-water pid] [(:event event) (:pid event)]))
-              (is (<= 50000 (long (:messages event)))))
-            (! pid :stop)
-            (actor/join pid)))))))
+  (let [reports (atom [])]
+    (collecting reports
+      (fn []
+        (hearing {:events #{:mailbox-high-water}}
+          (fn [heard]
+            (let [pid (spawn #(receive :stop nil))]
+              (dotimes [_ 50000] (! pid :order))
+              (let [event (without-date (taken heard))]
+                (is (= [:mailbox-high-water pid] [(:event event) (:pid event)]))
+                (is (<= 50000 (long (:messages event)))))
+              (is (eventually (some #(= [:long-message-queue pid] [(:event %) (:pid %)]) @reports)))
+              (! pid :stop)
+              (actor/join pid))))))))
 
 (deftest a-wait-on-channels-that-was-long-is-told-at-its-end
   (hearing {:events #{:channel-blocked}, :blocked-for 100}

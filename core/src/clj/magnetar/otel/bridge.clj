@@ -6,9 +6,9 @@
    [magnetar.impl.otp.instrument :as instrument]
    [magnetar.impl.propagation :as propagation]
    [magnetar.impl.runtime]
+   [magnetar.impl.sent :as sent]
    [magnetar.otel.current :as current]
    [magnetar.otel.instruments :as instruments]
-   [magnetar.otel.queue :as queue]
    [magnetar.otel.spans :as spans]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -37,7 +37,7 @@
   (when-some [{:keys [instrument instruments]} @connected]
     (reset! connected nil)
     (instrument/remove-instrument instrument)
-    (queue/stop)
+    (sent/want-no-more :otel)
     (propagation/use-accessors :otel nil)
     (report/add-to-crashes nil)
     (instruments/close instruments)))
@@ -47,9 +47,9 @@
         instruments (instruments/make meter)
         instrument (spans/instrument (.getTracer open-telemetry scope-name) instruments message-name)]
     (reset! connected {:open-telemetry open-telemetry :options options :instrument instrument :instruments instruments})
-    (propagation/use-accessors :otel #(conj (current/besides %) queue/access-to-it))
+    (propagation/use-accessors :otel current/besides)
     (report/add-to-crashes current/ids)
-    (queue/start)
+    (sent/want :otel)
     (instrument/add instrument)))
 
 (defn start

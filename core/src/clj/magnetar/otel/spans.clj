@@ -6,12 +6,13 @@
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.context :as context]
    [magnetar.impl.otp.host]
    [magnetar.impl.otp.instrument :as instrument]
    [magnetar.impl.runtime]
+   [magnetar.impl.sent :as sent]
    [magnetar.otel.attributes :as attributes]
-   [magnetar.otel.current :as current]
-   [magnetar.otel.queue :as queue])
+   [magnetar.otel.current :as current])
   (:import
    (io.opentelemetry.api.common Attributes)
    (io.opentelemetry.api.metrics DoubleHistogram LongCounter)
@@ -85,11 +86,17 @@
              (link (builder tracer SpanKind/CONSUMER about) sender))
            (.-metric about))))
 
+(defn- waited
+  "For how many seconds the message that this server handles was in the mailbox; nil if that is not known."
+  []
+  (when-some [at (sent/at (context/sent))]
+    (/ (double (- (clock/now) (long at))) 1e9)))
+
 (defn- handles [tracer ^DoubleHistogram waits name-of server kind message]
-  (let [waited (queue/seconds)
+  (let [seconds (waited)
         ^Begun begun (server-span tracer server kind (when name-of (named name-of (instrument/request kind message))))]
-    (when waited
-      (.record waits (double waited) ^Attributes (.-attributes begun)))
+    (when seconds
+      (.record waits (double seconds) ^Attributes (.-attributes begun)))
     begun))
 
 ;; ---- calls

@@ -1,7 +1,7 @@
 (ns magnetar.telemetry.metrics
   "Numbers of what the program does, by behaviour.
 
-  A message carries the instant of its send among its context values while metrics are on. So the queue time of a server's message is known when the
+  A message carries the time of its send while metrics are on. So the queue time of a server's message is known when the
   server takes it. Nothing here calls code of the program, and nothing waits, so numbers are added where things happen."
   {:no-doc true}
   (:require
@@ -10,6 +10,7 @@
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.instrument :as instrument]
    [magnetar.impl.runtime]
+   [magnetar.impl.sent :as sent]
    [magnetar.impl.telemetry :as telemetry]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -19,7 +20,6 @@
    (magnetar.impl.otp Instrument)
    (magnetar.impl.otp.host Server)
    (magnetar.impl.telemetry Histogram Histogram$Summary)
-   (magnetar.kernel.fiber Environment Fiber Propagation)
    (magnetar.kernel.process LocalProcess ProcessTable Traffic Traffic$Observer)))
 
 (set! *warn-on-reflection* true)
@@ -83,22 +83,14 @@
     (called [_ _ _])
     (restarts [_ _ _ _] (count-one metrics :restarts))))
 
-(def ^:private sent-key 'magnetar.telemetry/sent)
-
-(defn- now-of
-  "The clock of the sender; for a timer, which is no fiber, of the environment."
-  ^long [^Fiber sender]
-  (.nanoTime (if sender (.environment sender) (Environment/current))))
-
 (defn- of-messages [metrics]
   (reify Traffic$Observer
-    (sends [_ sender _ _ context]
-      (Propagation/withValues context (assoc (Propagation/valuesOf context) sent-key (now-of sender))))
+    (sends [_ _ _ _ context] context)
     (takes [_ _ context]
-      (when-some [sent (get (Propagation/valuesOf context) sent-key)]
+      (when-some [at (sent/at context)]
         (let [server (some-> (LocalProcess/current) .server)]
           (when (instance? Server server)
-            (.add ^Histogram (.-queue (behaviour-of metrics server)) (- (clock/now) (long sent)))))))
+            (.add ^Histogram (.-queue (behaviour-of metrics server)) (- (clock/now) (long at)))))))
     (loses [_ _ _ _] (count-one metrics :dead-letters))
     (ignores [_ _])))
 
@@ -161,12 +153,14 @@
             messages (of-messages metrics)
             events (kernel-events metrics)]
         (instrument/add servers)
+        (sent/want :metrics)
         (Traffic/add messages)
         (telemetry/add events)
         (reset! on {:metrics metrics
                     :off #(do
                             (instrument/remove-instrument servers)
                             (Traffic/remove messages)
+                            (sent/want-no-more :metrics)
                             (telemetry/remove-listener events))})))))
 
 (defn current

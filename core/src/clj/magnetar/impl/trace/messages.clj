@@ -102,7 +102,9 @@
           now (apply swap! tracers f args)]
       (when-not (= (empty? before) (empty? now))
         (propagation/use-accessors :trace (when (seq now) [cause-accessor]))
-        (Traffic/observe (when (seq now) observer))))))
+        (if (seq now)
+          (Traffic/add observer)
+          (Traffic/remove observer))))))
 
 (defn- each-live
   "Calls f with each trace that has not ended. Forgets the others."

@@ -5,7 +5,7 @@ import magnetar.kernel.fiber.Fiber;
 
 /**
  * Shows messages to observers: each one that is sent, taken, lost or not handled. The code above adds and
- * removes observers. The tracer of messages has a place of its own, the first.
+ * removes observers, such as a trace of messages.
  *
  * <p>Invariants:
  * <ol>
@@ -18,9 +18,6 @@ import magnetar.kernel.fiber.Fiber;
 public final class Traffic {
     // Set under the lock of the class, read by any thread. Null for no observer, so that a check is one read.
     private static volatile Observer[] all;
-
-    // Guarded by the class: the tracer, which is also in the array; or null.
-    private static Observer tracer;
 
     private Traffic() {}
 
@@ -53,22 +50,6 @@ public final class Traffic {
         void ignores(Object message);
     }
 
-    /** Uses this observer as the tracer from now on; null for no tracer. Other observers stay. */
-    public static synchronized void observe(Observer next) {
-        Observer[] others = tracer == null ? all : Arrays.copyOfRange(all, 1, all.length);
-        int count = others == null ? 0 : others.length;
-        int first = next == null ? 0 : 1;
-        Observer[] now = new Observer[first + count];
-        if (next != null) {
-            now[0] = next;
-        }
-        if (count > 0) {
-            System.arraycopy(others, 0, now, first, count);
-        }
-        tracer = next;
-        all = now.length == 0 ? null : now;
-    }
-
     /** Adds an observer, after those that are there. */
     public static synchronized void add(Observer next) {
         Observer[] now = all == null ? new Observer[1] : Arrays.copyOf(all, all.length + 1);
@@ -79,7 +60,7 @@ public final class Traffic {
     /** Removes an observer that was added, if it is there. */
     public static synchronized void remove(Observer gone) {
         Observer[] now = all;
-        for (int i = tracer == null ? 0 : 1; now != null && i < now.length; i++) {
+        for (int i = 0; now != null && i < now.length; i++) {
             if (now[i] == gone) {
                 Observer[] left = Arrays.copyOf(now, now.length - 1);
                 System.arraycopy(now, i + 1, left, i, left.length - i);
