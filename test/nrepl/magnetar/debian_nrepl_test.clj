@@ -9,7 +9,8 @@
    [magnetar.inspect :as inspect]
    [magnetar.nrepl]
    [nrepl.core :as client]
-   [nrepl.server :as server])
+   [nrepl.server :as server]
+   [nrepl.transport :as transport])
   (:import
    (java.net JarURLConnection Socket)
    (java.util List)))
@@ -88,15 +89,53 @@
     (ask c {:op "interrupt", :session id, :interrupt-id message})
     @answers))
 
-(deftest an-interrupt-ends-a-wait-and-can-only-mark-what-computes
+(deftest an-interrupt-ends-a-wait-and-abandons-what-computes
   (with-open [connection (connect)]
     (let [c (client/client connection 30000)
-          id (client/new-session c)]
+          id (client/new-session c)
+          code #(:value (ask c {:op "eval", :session id, :code %}))]
       (is (= #{"interrupted" "done"} (:status (interrupted c id "(magnetar.actor/receive :never 1) (println :never)"))))
-      (is (re-find #"computes on" (str (:err (interrupted c id "(while @@#'magnetar.debian-nrepl-test/of-session)")))))
+      (is (= #{"interrupted" "done"} (:status (interrupted c id "(require 'clojure.core.reducers :reload) (magnetar.actor/receive :never 1)"))))
+      (is (= ["41"] (code "(inc 40)")))
+      (is (re-find #"computes on.* It is abandoned" (str (:err (interrupted c id "(while @@#'magnetar.debian-nrepl-test/of-session)")))))
+      (is (contains? (:status (ask c {:op "interrupt", :session id})) "session-idle"))
+      (is (= ["41"] (code "*1")))
       (reset! of-session nil)
-      (is (= ["2"] (:value (ask c {:op "eval", :session id, :code "(inc 1)"}))))
       (is (contains? (:status (ask c {:op "close", :session id})) "session-closed")))))
+
+(defn- raw
+  "Sends the message; returns all that comes up to the end of its answers."
+  [connection message]
+  (transport/send connection message)
+  (loop [answers []]
+    (let [{:keys [id status] :as answer} (transport/recv connection 30000)
+          answers (conj answers answer)]
+      (if (or (nil? answer) (and (= (:id message) id) (some #{"done"} status)))
+        answers
+        (recur answers)))))
+
+(defn- of-abandoned
+  "Interrupts the code, which goes on until of-session is nil. Returns what came under its id once it was done."
+  [connection session code options]
+  (let [begun (reset! of-session (promise))]
+    (transport/send connection
+                    (merge {:op "eval", :session session, :id "computes"
+                            :code (str "(do (deliver @@#'magnetar.debian-nrepl-test/of-session (Thread/currentThread)) " code ")")}
+                           options))
+    (let [^Thread thread @begun]
+      (raw connection {:op "interrupt", :session session, :id "stop"})
+      (reset! of-session nil)
+      (.join thread)
+      (filter #(= "computes" (:id %)) (raw connection {:op "eval", :session session, :id "after", :code "(def after 1)"})))))
+
+(deftest an-abandoned-evaluation-sends-no-answer
+  (with-open [^java.io.Closeable connection (connect)]
+    (let [id (:new-session (first (raw connection {:op "clone", :id "clone"})))]
+      (is (= [] (of-abandoned connection id "(while @@#'magnetar.debian-nrepl-test/of-session) (println :late) :value" {})))
+      (is (= [] (of-abandoned connection id "(take-while (fn [_] @@#'magnetar.debian-nrepl-test/of-session) (range))"
+                              {:nrepl.middleware.print/stream? 1}))
+          "nor chunks of a value that is being printed")
+      (raw connection {:op "close", :session id, :id "close"}))))
 
 (deftest stdin-is-asked-for
   (with-open [connection (connect)]

@@ -22,7 +22,7 @@
 
 (defn- in-its-process [{:keys [session] :as message} handler]
   (session/adopt session)
-  (let [message (assoc message ::session/eval (:eval message), :eval "magnetar.nrepl.session/evaluate")]
+  (let [message (session/of-session message)]
     (binding [session/*message* message]
       (handler message))))
 
@@ -39,8 +39,10 @@
   session-\" and the beginning of the id.
 
   An interrupt ends a wait, such as a `receive`, and so does `close`. Code that computes and looks at no
-  interrupt goes on, and the answer says so after 2 seconds. The session evaluates nothing else until that
-  code ends. Messages without a session are left to nREPL.
+  interrupt is abandoned after 2 seconds, and the answer says so. The session goes on in a new process. The
+  old process is killed: its links get :killed, and it keeps its name until its code ends or waits. What the
+  code prints or returns is dropped, and does not change the session. Messages without a session are left to
+  nREPL.
 
   Example:
 
@@ -52,12 +54,16 @@
       (in-its-process message handler)
       (handler message))))
 
-(def ^:private descriptor
-  {:requires #{"clone"}, :expects #{"eval" "load-file"}, :handles {}})
-
-(defn- find-set-descriptor []
-  (try (requiring-resolve 'nrepl.middleware/set-descriptor!)
+(defn- var-of [named]
+  (try (requiring-resolve named)
        (catch FileNotFoundException _ nil)))
 
-(when-some [set-descriptor (find-set-descriptor)]
-  (set-descriptor #'wrap-session descriptor))
+(defn- descriptor
+  "nREPL's printing comes after the middleware. So nothing of an evaluation that was abandoned is printed to the client."
+  []
+  {:requires #{"clone"}
+   :expects (into #{"eval" "load-file"} (keep var-of) ['nrepl.middleware.print/wrap-print])
+   :handles {}})
+
+(when-some [set-descriptor (var-of 'nrepl.middleware/set-descriptor!)]
+  (set-descriptor #'wrap-session (descriptor)))

@@ -14,28 +14,42 @@
 
 (set! *warn-on-reflection* true)
 
+(defn- with-transport [f]
+  (binding [*ns* (create-ns 'nrepl.transport)]
+    (eval '(clojure.core/defprotocol Transport (send [_ answer]) (recv [_] [_ timeout])))
+    (eval '(clojure.core/extend-protocol Transport
+             java.util.concurrent.LinkedBlockingQueue
+             (send [queue answer] (.put queue answer)))))
+  (try (f)
+       (finally (remove-ns 'nrepl.transport))))
+
+(use-fixtures :once with-transport)
+
 (use-fixtures :each
   (fn [f]
-    (intern (create-ns 'nrepl.transport) 'send (fn [^LinkedBlockingQueue transport answer] (.put transport answer)))
-    (try (with-failures [_] (f))
-         (finally (remove-ns 'nrepl.transport)))))
+    (with-failures [_] (f))))
+
+(defn- send-to [transport answer]
+  ((resolve 'nrepl.transport/send) transport answer))
 
 (defn- evaluate-all
-  "What nREPL does with the code of a message: a vector of forms. It prints errors, and goes on with the next form."
-  [{:keys [^LinkedBlockingQueue transport id eval code]}]
+  "What nREPL does with the code of a message: a vector of forms. It prints errors, and goes on with the next form.
+  Before 1.3 it writes the bindings to the session."
+  [{:keys [transport id eval code session]}]
   (let [evaluate (find-var (symbol eval))]
     (doseq [form code]
       (try
-        (.put transport {:id id :value (evaluate form)})
+        (send-to transport {:id id :value (evaluate form)})
         (catch ThreadDeath _ nil)
         (catch IOException e (throw e))
-        (catch Throwable e (.put transport {:id id :error (ex-message e)}))))))
+        (catch Throwable e (send-to transport {:id id :error (ex-message e)})))
+      (swap! session assoc :last form))))
 
-(defn- handler [{:keys [op session id ^LinkedBlockingQueue transport] :as message}]
+(defn- handler [{:keys [op session id transport] :as message}]
   (let [{:keys [exec interrupt close]} (meta session)]
     (case op
-      "eval"      (apply exec id #(evaluate-all message) #(.put transport {:id id :status :done}) (when (:newer message) [message]))
-      "interrupt" (.put transport {:interrupted (interrupt (:interrupt-id message))})
+      "eval"      (apply exec id #(evaluate-all message) #(send-to transport {:id id :status :done}) (when (:newer message) [message]))
+      "interrupt" (send-to transport {:interrupted (interrupt (:interrupt-id message))})
       "close"     (close))))
 
 (defn- session
@@ -133,18 +147,84 @@
       (is (= [pid] (values (answers '[(magnetar.actor/self)]))))
       (is (= :shutdown (end-of c pid))))))
 
-(deftest what-computes-is-marked-and-the-answer-says-so
+(deftest an-interrupt-is-not-lost-while-code-is-loaded
   (let [{:keys [ask answer answers] :as c} (client)]
     (reset! go-on (promise))
-    (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self)) (while @@#'magnetar.nrepl-test/go-on))]})
+    (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self))
+                               (while (not (Thread/interrupted))) ; so does loading
+                               (magnetar.actor/receive :never 1))]})
     (let [pid @@go-on]
       (ask {:op "interrupt", :interrupt-id "w"})
-      (let [told (answer)]
-        (is (re-find #"^The evaluation is marked as interrupted, and computes on" (str (:err told))) (pr-str told)))
-      (is (= {:interrupted "w"} (answer)))
-      (reset! go-on nil)
-      (is (= [nil pid] (values (answers '[(magnetar.actor/self)]))) "the value of the loop comes first")
+      (is (= {:interrupted "w"} (answer)) "and no word about a computation")
+      (is (= [pid] (values (answers '[(magnetar.actor/self)]))))
       (is (= :shutdown (end-of c pid))))))
+
+(defn- begin-computing
+  "Starts a loop in the session, with a name; it ends when go-on is nil, with the form. Returns its pid."
+  [ask form]
+  (reset! go-on (promise))
+  (ask {:id "w", :code [(list 'do
+                              '(magnetar.actor/register ::computing (magnetar.actor/self))
+                              '(deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self))
+                              '(while @@#'magnetar.nrepl-test/go-on)
+                              form)
+                        '(deliver magnetar.nrepl-test/never true)]})
+  @@go-on)
+
+(def never "Is not delivered." (promise))
+
+(deftest what-computes-is-abandoned-and-the-session-goes-on-in-a-new-process
+  (let [{:keys [ask answer answers session] :as c} (client)
+        pid (begin-computing ask :value)]
+    (actor/with-process {}
+      (let [reference (actor/monitor pid)]
+        (ask {:op "interrupt", :interrupt-id "w"})
+        (is (re-find #"^The evaluation is marked as interrupted, and computes on: .* It is abandoned: the session goes on in a new process\."
+                     (str (:err (answer)))))
+        (is (= {:interrupted "w"} (answer)))
+        (ask {:op "interrupt", :interrupt-id "w"})
+        (is (= {:interrupted :idle} (answer)))
+        (let [[after two] (values (answers '[(magnetar.actor/self) (inc 1)]))]
+          (is (not= pid after))
+          (is (= 2 two))
+          (is (not (actor/alive? pid)) "it is told to exit")
+          (reset! go-on nil)
+          (is (= :killed (actor/receive [:DOWN reference _ _ why] why)))
+          (is (= [after] (values (answers '[(magnetar.actor/self)]))) "what the loop returned is not sent")
+          (is (= '(magnetar.actor/self) (:last @session)) "nor are the bindings of the session those of the loop")
+          (is (nil? (get @session #'*e)))
+          (is (not (realized? never)))
+          (is (= :shutdown (end-of c after))))))))
+
+(deftest an-abandoned-evaluation-ends-at-its-next-wait
+  (let [{:keys [ask answer answers] :as c} (client)
+        pid (begin-computing ask '(magnetar.actor/receive :never 1))]
+    (actor/with-process {}
+      (let [reference (actor/monitor pid)]
+        (ask {:op "interrupt"})
+        (is (:err (answer)))
+        (is (= {:interrupted "w"} (answer)))
+        (reset! go-on nil)
+        (is (= :killed (actor/receive [:DOWN reference _ _ why] why)))
+        (is (nil? (actor/whereis ::computing)))
+        (is (= :shutdown (end-of c (first (values (answers '[(magnetar.actor/self)]))))))))))
+
+(deftest what-waits-where-no-interrupt-reaches-is-said-to-wait
+  (let [{:keys [ask answer answers] :as c} (client)
+        lock (java.util.concurrent.locks.ReentrantLock.)]
+    (reset! go-on [(promise) lock])
+    (.lock lock)
+    (ask {:id "w", :code '[(let [[begun lock] @@#'magnetar.nrepl-test/go-on]
+                             (deliver begun true)
+                             (java.util.concurrent.locks.ReentrantLock/.lock lock)
+                             (java.util.concurrent.locks.ReentrantLock/.unlock lock))]})
+    @(first @go-on)
+    (ask {:op "interrupt"})
+    (is (re-find #"^The evaluation is marked as interrupted, and waits on: .* It is abandoned" (str (:err (answer)))))
+    (is (= {:interrupted "w"} (answer)))
+    (.unlock lock)
+    (is (= :shutdown (end-of c (first (values (answers '[(magnetar.actor/self)]))))))
+    (is (eventually (empty? (filter #(str/starts-with? (Thread/.getName %) "nREPL-session-") (keys (Thread/getAllStackTraces))))))))
 
 (deftest close-ends-a-wait
   (let [{:keys [ask answer] :as c} (client)]
@@ -226,7 +306,7 @@
     (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on 1) (while @@#'magnetar.nrepl-test/go-on))]})
     @@go-on
     (ask {:op "close"})
-    (is (re-find #"computes on.* The session is closed\. Its process and its thread stay until it ends" (str (:err (answer)))))
+    (is (re-find #"computes on.* It is abandoned: the session is closed\." (str (:err (answer)))))
     (is (= #{:interrupted :done} (:status (answer))))
     (reset! go-on nil)
     (is (eventually (empty? (left))))))

@@ -34,16 +34,52 @@
     (reports/report "nREPL, which answers an evaluation" thrown)
     true))
 
+(defn- send-to [transport answer]
+  ((requiring-resolve 'nrepl.transport/send) transport answer))
+
 (defn- respond
-  "Sends an answer to a message. It is dropped if the client is gone."
-  [{:keys [transport id session]} answer]
+  "Sends an answer to a message, also of an evaluation that was abandoned. It is dropped if the client is gone."
+  [{::keys [transport] :keys [id session] :as message} answer]
   (try
-    ((requiring-resolve 'nrepl.transport/send)
-     transport
-     (cond-> (assoc answer :session (:id (meta session)))
-       id (assoc :id id)))
+    (send-to (or transport (:transport message))
+             (cond-> (assoc answer :session (:id (meta session)))
+               id (assoc :id id)))
     (catch Throwable thrown
       (not-answered thrown))))
+
+(defn- unless-abandoned
+  "Calls f, unless the evaluation with this state was abandoned. `abandon` waits for the end of f."
+  [state f]
+  (locking state
+    (when-not (:abandoned @state)
+      (f))))
+
+(def ^:private transport-of
+  "Makes a transport of two functions. nREPL's protocol is known only when the program runs."
+  (delay
+    (requiring-resolve 'nrepl.transport/Transport)
+    (eval `(fn [send# recv#]
+             (reify nrepl.transport/Transport
+               (~'send [this# answer#] (send# answer#) this#)
+               (~'recv [this#] (recv#))
+               (~'recv [this# timeout#] (recv# timeout#)))))))
+
+(defn- guarded
+  "A transport that drops the answers of the evaluation once it is abandoned."
+  [transport state]
+  (@transport-of
+    (fn [answer] (unless-abandoned state #(send-to transport answer)))
+    (fn [& timeout] (apply (requiring-resolve 'nrepl.transport/recv) transport timeout))))
+
+(defn of-session
+  "Returns the message with an evaluation and a transport that belong to the process of its session."
+  {:added "0.3"}
+  [{:keys [transport eval] :as message}]
+  (let [state (atom {})]
+    (assoc message
+      ::state state, ::transport transport, ::eval eval
+      :transport (guarded transport state)
+      :eval "magnetar.nrepl.session/evaluate")))
 
 (defn- acknowledge [{:keys [^Runnable ack state]}]
   (when (and ack (not (:interrupted @state)))
@@ -90,7 +126,8 @@
     (when (or (:over @state) (:interrupted @state))
       (throw (ThreadDeath.)))
     (try
-      ((evaluator job) form)
+      (let [value ((evaluator job) form)]
+        (if (:abandoned @state) (throw (ThreadDeath.)) value))
       (catch Throwable thrown
         (ended-by job thrown)))))
 
@@ -100,12 +137,12 @@
 
 (defn- run-in-bindings
   "From 1.3, `exec` sets the bindings of the session and keeps what they became. Before, the evaluation does."
-  [session {:keys [^Runnable thunk message]}]
+  [session {:keys [^Runnable thunk message] :as job}]
   (if-some [bindings (resolve 'nrepl.middleware.session/add-per-message-bindings)]
     (do (push-thread-bindings (bindings message @session))
         (try
           (.run thunk)
-          (keep-bindings session)
+          (unless-abandoned (:state job) #(keep-bindings session))
           (finally (pop-thread-bindings))))
     (.run thunk)))
 
@@ -117,12 +154,26 @@
     (run-in-bindings session job)
     (catch Throwable thrown
       (when (not-answered thrown)
-        (respond (:message job) {:status #{:error :eval-error}, :err (str "nREPL failed: " (ex-message thrown) "\n")})))
+        (unless-abandoned state
+          #(respond (:message job) {:status #{:error :eval-error}, :err (str "nREPL failed: " (ex-message thrown) "\n")}))))
     (finally
       (.remove current-job)
-      (some->> (:error @state) (swap! session assoc #'*e)))))
+      (unless-abandoned state #(some->> (:error @state) (swap! session assoc #'*e))))))
+
+(defn- not-from-an-abandoned-evaluation
+  "The validator of a session. Before nREPL 1.3 an evaluation writes its bindings there itself."
+  [_]
+  (when (some-> ^ThreadLocal current-job .get :state deref :abandoned)
+    (throw (ThreadDeath.)))
+  true)
 
 ;; --- the process
+
+(defn- current?
+  "Returns false on a thread that computes an evaluation that was abandoned."
+  [{:keys [^LinkedBlockingQueue queue now]}]
+  (locking queue
+    (identical? (Thread/currentThread) (:thread @now))))
 
 (defn- begin
   "Returns false if the session was closed since the job was taken."
@@ -130,14 +181,19 @@
   (locking queue
     (Thread/interrupted)
     (when-not (:closed @now)
-      (vswap! now assoc :running job :last job)
+      (vswap! now assoc :running job :last job :pid (actor/self))
       true)))
 
-(defn- finish [{:keys [^LinkedBlockingQueue queue now]} job]
-  (locking queue
-    (Thread/interrupted) ; an interrupt for this evaluation is not for the next one
-    (vswap! now assoc :running nil))
-  (.countDown ^CountDownLatch (:done job)))
+(defn- finish
+  "Returns false if the evaluation was abandoned."
+  [{:keys [^LinkedBlockingQueue queue now] :as process} job]
+  (let [current (locking queue
+                  (Thread/interrupted) ; an interrupt for this evaluation is not for the next one
+                  (when (current? process)
+                    (vswap! now assoc :running nil)
+                    true))]
+    (.countDown ^CountDownLatch (:done job))
+    current))
 
 (defn- next-job [{:keys [^LinkedBlockingQueue queue]}]
   (try (.take queue)
@@ -151,8 +207,7 @@
   [process {:keys [state] :as job}]
   (run-job process job)
   (let [over (or (shell/over?) (:over @state))]
-    (finish process job)
-    over))
+    (or (not (finish process job)) over)))
 
 (defn- work
   "Runs evaluations until the process has to end. Then `left` gets the last one, which is not yet acknowledged."
@@ -170,10 +225,9 @@
         :else                     (do (acknowledge job)
                                       (recur process left))))))
 
-(defn- goes-on?
-  "Tells the client why the process exited; false after `close`."
+(defn- tell-exit
+  "Tells the client why the process exited; returns false after `close`."
   [process left reason]
-  (Thread/interrupted)
   (let [{:keys [closed last]} (now-of process)]
     (when (and last (not closed))
       (respond (:message last) {:out (str (shell/farewell reason) "\n")}))
@@ -181,16 +235,21 @@
     (vreset! left nil)
     (not closed)))
 
+(defn- goes-on?
+  "Returns true if this thread is to go on with a new process."
+  [process left reason]
+  (Thread/interrupted)
+  (and (current? process) (tell-exit process left reason)))
+
 (defn- serve [{:keys [id] :as process}]
   (let [left (volatile! nil)]
     (shell/host (str "nrepl-session-" (subs id 0 (min 8 (count id)))) #(work process left) #(goes-on? process left %))))
 
-(defn- start-thread ^Thread [{:keys [id] :as process}]
-  (let [loader (DynamicClassLoader. (.getContextClassLoader (Thread/currentThread)))]
-    (doto (Thread. ^Runnable #(serve process) (str "nREPL-session-" id))
-      (.setDaemon true)
-      (.setContextClassLoader loader)
-      (.start))))
+(defn- start-thread ^Thread [{:keys [id loader] :as process}]
+  (doto (Thread. ^Runnable #(serve process) (str "nREPL-session-" id))
+    (.setDaemon true)
+    (.setContextClassLoader @loader)
+    (.start)))
 
 ;; --- what nREPL calls: :exec, :interrupt and :close of a session
 
@@ -205,36 +264,83 @@
       true)))
 
 (defn- exec [process id thunk ack message]
-  (let [job {:id (or id (str (random-uuid))), :thunk thunk, :ack ack, :message (or message *message*)
-             :state (atom {}), :done (CountDownLatch. 1)}]
+  (let [message (or message *message*)
+        job {:id (or id (str (random-uuid))), :thunk thunk, :ack ack, :message message
+             :state (or (::state message) (atom {})), :done (CountDownLatch. 1)}]
     (when-not (accept process job)
       (forsake job))))
 
-(def ^:private patience
-  "Milliseconds after which an evaluation that was interrupted is said to go on."
-  2000)
-
-(def ^:private goes-on
-  "The evaluation is marked as interrupted, and computes on: it looks at no interrupt, and a JDK 25 cannot stop a thread. ")
-
-(defn- say-it-goes-on [{:keys [message]} consequence]
-  (respond message {:err (str goes-on consequence "\n")}))
+(def ^:private rounds
+  "How often an evaluation is interrupted, 100 ms apart. Then it is abandoned."
+  20)
 
 (defn- mark [{:keys [^LinkedBlockingQueue queue now]} id]
   (locking queue
-    (let [{:keys [running ^Thread thread]} @now]
+    (let [{:keys [running]} @now]
       (cond
         (nil? running) :idle
         (or (nil? id) (= id (:id running))) (do (swap! (:state running) assoc :interrupted true)
-                                                (.interrupt thread)
                                                 running)))))
+
+(defn- interrupt-once
+  "Interrupts the thread, unless the evaluation has ended: an interrupt for it is not for the next one."
+  [{:keys [^LinkedBlockingQueue queue now]} job]
+  (locking queue
+    (let [{:keys [running ^Thread thread]} @now]
+      (when (identical? running job)
+        (.interrupt thread)))))
+
+(defn- ends?
+  "Interrupts the evaluation until it ends. Code that is being loaded clears the interrupt, so that one may be lost.
+  Returns false if it goes on for 2 seconds."
+  [process {:keys [^CountDownLatch done] :as job}]
+  (loop [n 0]
+    (interrupt-once process job)
+    (cond
+      (.await done 100 TimeUnit/MILLISECONDS) true
+      (< (inc n) (long rounds)) (recur (inc n))
+      :else false)))
+
+(defn- what-it-does [^Thread thread]
+  (if (= Thread$State/RUNNABLE (.getState thread))
+    "computes on: it looks at no interrupt"
+    "waits on: where it waits, an interrupt does not reach it"))
+
+(defn- say-abandoned [thread {:keys [message]} consequence]
+  (respond message
+    {:err (str "The evaluation is marked as interrupted, and " (what-it-does thread) ". It is abandoned: " consequence
+               " The thread of the evaluation goes on until the code ends or waits. What it prints or returns is dropped.\n")}))
+
+(defn- drop-answers
+  "Waits for an answer that is being sent: after this there is none."
+  [{:keys [state]}]
+  (swap! state assoc :abandoned true)
+  (unless-abandoned state (constantly nil)))
+
+(defn- leave-behind
+  "Starts a new process for the session, and tells the old one to exit. Returns its thread, or nil if the evaluation has ended."
+  [{:keys [^LinkedBlockingQueue queue now] :as process} job]
+  (locking queue
+    (let [{:keys [running thread pid]} @now]
+      (when (identical? running job)
+        (vswap! now assoc :running nil :last nil :thread (start-thread process))
+        (actor/exit pid :kill)
+        thread))))
+
+(defn- abandon
+  "Lets the session go on without the evaluation. Returns nil if that has ended, or was abandoned before."
+  [process job]
+  (when-some [thread (leave-behind process job)]
+    (drop-answers job)
+    (say-abandoned thread job "the session goes on in a new process.")
+    true))
 
 (defn- interrupt [process id]
   (let [job (mark process id)]
     (if (map? job)
-      (do (when-not (.await ^CountDownLatch (:done job) (long patience) TimeUnit/MILLISECONDS)
-            (say-it-goes-on job "Until it ends, this session evaluates nothing else; a new session does."))
-          (:id job))
+      (if (or (ends? process job) (abandon process job))
+        (:id job)
+        :idle)
       job)))
 
 (defn- mark-closed
@@ -246,13 +352,26 @@
       (.clear queue)
       [running waiting])))
 
+(defn- end-thread
+  "Interrupts the thread until it ends. Returns false if it goes on for 2 seconds."
+  [^Thread thread]
+  (loop [n 0]
+    (.interrupt thread)
+    (cond
+      (.join thread (Duration/ofMillis 100)) true
+      (< (inc n) (long rounds)) (recur (inc n))
+      :else false)))
+
 (defn- end-from-outside
-  "Ends the process. If it does not end in time, the client is told so."
+  "Ends the process. If it does not end in time, the evaluation is abandoned, and the client is told so."
   [process ^Thread thread running]
   (some-> running :state (swap! assoc :interrupted true))
-  (.interrupt thread)
-  (when-not (.join thread (Duration/ofMillis patience))
-    (say-it-goes-on (or running (:last (now-of process))) "The session is closed. Its process and its thread stay until it ends."))
+  (when-not (end-thread thread)
+    (let [{:keys [pid last]} (now-of process)
+          job (or running last)]
+      (drop-answers job)
+      (some-> pid (actor/exit :kill))
+      (say-abandoned thread job "the session is closed.")))
   (some-> running forsake))
 
 (defn- close
@@ -272,6 +391,10 @@
    :interrupt #(interrupt process %)
    :close #(close process)})
 
+(defn- new-process [id session]
+  {:id id, :session session, :queue (LinkedBlockingQueue.), :now (volatile! {})
+   :loader (delay (DynamicClassLoader. (.getContextClassLoader (Thread/currentThread))))})
+
 (defn lasting?
   "Returns true for a session that was cloned.
 
@@ -290,5 +413,5 @@
     (let [{:keys [id close] ::keys [process]} (meta session)]
       (when-not process
         (close)
-        (alter-meta! session merge
-          (functions {:id id, :session session, :queue (LinkedBlockingQueue.), :now (volatile! {})}))))))
+        (set-validator! session not-from-an-abandoned-evaluation)
+        (alter-meta! session merge (functions (new-process id session)))))))
