@@ -225,10 +225,19 @@
 (defn- jar []
   (.getPath (.getJarFileURL ^JarURLConnection (.openConnection (io/resource "nrepl/server.clj")))))
 
-(deftest the-launcher-starts-the-nrepl-of-the-project
-  (let [folder (temporary-folder)
-        _ (write folder "deps.edn" (pr-str {:deps {'nrepl/nrepl {:local/root (jar)}}}))
-        command ^List (vector launcher "repl" "--nrepl")
+(defn- project
+  "A folder of a project with nREPL, a middleware of its own, and this configuration of nREPL."
+  [configuration]
+  (let [folder (temporary-folder)]
+    (write folder "deps.edn" (pr-str {:paths ["."], :deps {'nrepl/nrepl {:local/root (jar)}}}))
+    (write folder "counts.clj" "(ns counts) (def ops (atom [])) (defn wrap [handler] (fn [message] (swap! ops conj (:op message)) (handler message)))
+                                (def all ['counts/wrap])")
+    (write folder ".nrepl.edn" configuration)
+    folder))
+
+(deftest ^{:limit 180000} the-launcher-starts-the-nrepl-of-the-project-with-its-middleware
+  (let [folder (project "{:middleware [counts/all]}")
+        command ^List (vector launcher "repl" "--nrepl" "--port=0")
         process (.start (doto (ProcessBuilder. command) (.directory folder)))]
     (try
       (let [line (.readLine ^java.io.BufferedReader (io/reader (.getInputStream process)))
@@ -236,11 +245,22 @@
         (is (= port (str/trim (slurp (io/file folder ".nrepl-port")))))
         (binding [*port* (parse-long port)]
           (with-open [connection (connect)]
-            (let [c (client/client connection 30000)]
-              (is (= ["[:got :x]"] (:value (ask c {:op "eval", :session (client/new-session c), :code "(do (! (self) :x) (receive m [:got m]))"}))))))))
+            (let [c (client/client connection 30000)
+                  code #(:value (ask c {:op "eval", :session %1, :code %2}))
+                  id (client/new-session c)]
+              (is (= ["[:got :x]"] (code id "(do (! (self) :x) (receive m [:got m]))")))
+              (is (= ["[\"clone\" \"eval\" \"eval\"]"] (code id "@counts/ops")))))))
       (finally (.destroy process)))
     (.waitFor process)
     (is (not (.exists (io/file folder ".nrepl-port"))))))
+
+(deftest ^{:limit 180000} a-configuration-that-does-not-work-is-refused-in-a-sentence
+  (doseq [[configuration why] {"{:middleware [counts/nothing]}" #"magnetar: the middleware counts/nothing in nREPL's configuration does not load: there is no such var\."
+                               "{:middleware counts.nowhere/wrap}" #"magnetar: the middleware counts\.nowhere/wrap .* does not load: Could not locate .* on classpath\.$"
+                               "{:middleware [" #"magnetar: nREPL cannot read its configuration, \.nrepl\.edn: EOF while reading"}
+          :let [{:keys [exit err]} (magnetar {:folder (project configuration)} "repl" "--nrepl")]]
+    (is (= 2 exit))
+    (is (re-find why err))))
 
 (deftest without-an-nrepl-the-launcher-says-how-to-add-one
   (let [{:keys [exit err]} (magnetar {:folder (temporary-folder)} "repl" "--nrepl")]

@@ -7,11 +7,12 @@
    [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.dev.shell :as shell]
+   [magnetar.impl.explain :refer [causes]]
    [magnetar.impl.shell :refer [over?]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
    (java.io StringReader)
-   (java.net ServerSocket)
+   (java.net InetSocketAddress ServerSocket Socket)
    (org.jline.reader Candidate Completer CompletingParsedLine EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
    (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
 
@@ -145,26 +146,43 @@
         form))))
 
 (defn ctrl-c
-  "What Ctrl-C does while forms of a line are done, and what is done when a line begins, both functions. The first two interrupt; the third
-  leaves: nothing else ends a form that looks at no interrupt."
-  [interrupt leave]
+  "What Ctrl-C does while forms of a line are done, and what is done when a line begins, both functions. The first two interrupt. After the
+  first, `say` is called if the line `goes-on?`. The third leaves: nothing else ends a form that looks at no interrupt."
+  [{:keys [interrupt goes-on? say leave]}]
   (let [times (atom 0)]
-    [#(if (< (long (swap! times inc)) 3) (interrupt) (leave))
+    [#(let [n (long (swap! times inc))]
+        (if (< n 3) (interrupt) (leave))
+        (when (and (= 1 n) (goes-on?)) (say)))
      #(reset! times 0)]))
 
-(defn- leave []
+(defn- say-on-err [sentence]
   (binding [*out* *err*]
-    (println "magnetar: what runs here does not end at Ctrl-C; the JVM ends at the third."))
+    (println sentence)
+    (flush)))
+
+(defn- say-it-goes-on [^Thread evaluator]
+  (say-on-err (str (if (= Thread$State/RUNNABLE (.getState evaluator)) "This form computes on: it looks at no interrupt." "This form waits on.")
+                   " The third Ctrl-C ends the JVM.")))
+
+(defn- leave []
+  (say-on-err "magnetar: what runs here does not end at Ctrl-C; the JVM ends at the third.")
   (System/exit 130))
 
 (defn- handle-ctrl-c
   "Lets Ctrl-C interrupt this thread; returns what is to be called when a line begins."
   [^Terminal terminal]
   (let [evaluator (Thread/currentThread)
-        [pressed begin] (ctrl-c #(.interrupt evaluator) leave)]
+        ended (atom (promise))
+        [pressed begin] (ctrl-c {:interrupt #(.interrupt evaluator)
+                                 :goes-on? #(not (deref @ended 1000 false))
+                                 :say #(say-it-goes-on evaluator)
+                                 :leave leave})]
     (.handle terminal Terminal$Signal/INT
              (reify Terminal$SignalHandler (handle [_ _] (pressed))))
-    begin))
+    (fn []
+      (deliver @ended true)
+      (reset! ended (promise))
+      (begin))))
 
 (defn- edited-repl []
   (with-open [terminal (-> (TerminalBuilder/builder) (.system true) (.build))]
@@ -182,20 +200,44 @@
   (shell/repl {:init #(do (in-ns 'user) (load-aliases))
                :read server/repl-read}))
 
+(defn- port-in [file]
+  (when (.exists (io/file file))
+    (parse-long (str/trim (slurp file)))))
+
+(defn- alive?
+  "Does a server listen on the port?"
+  [port]
+  (try (with-open [socket (Socket.)]
+         (.connect socket (InetSocketAddress. "127.0.0.1" (int port)) 500)
+         true)
+       (catch Exception _ false)))
+
+(defn- delete-at-end [file port]
+  (.addShutdownHook (Runtime/getRuntime)
+                    (Thread. ^Runnable #(when (= port (port-in file)) (io/delete-file file true)))))
+
+(defn note-port
+  "Writes the port to the file, until the JVM ends. The file of another server that is alive is left. Returns what it did."
+  [file port]
+  (let [other (port-in file)]
+    (if (and other (not= other port) (alive? other))
+      (str file " stays: it names another server that is alive, on port " other)
+      (do (spit file (str port "\n"))
+          (delete-at-end file port)
+          (str "port in " file)))))
+
 (defn start-socket
   "Starts a socket REPL on loopback, port 0 for any free one, and writes its port file. Returns the port."
   [port]
   (let [^ServerSocket socket (server/start-server {:name "magnetar" :address "127.0.0.1" :port port
                                                    :accept 'magnetar.dev.repl/serve
                                                    :server-daemon true})
-        file (io/file port-file)]
-    (spit file (str (.getLocalPort socket) "\n"))
-    (.deleteOnExit file)
-    (println (str "Socket REPL on 127.0.0.1:" (.getLocalPort socket) ", port in " port-file))
-    (.getLocalPort socket)))
+        port (.getLocalPort socket)]
+    (println (str "Socket REPL on 127.0.0.1:" port ", " (note-port port-file port)))
+    port))
 
 (defn- leave-with [sentence]
-  (binding [*out* *err*] (println (str "magnetar: " sentence)))
+  (say-on-err (str "magnetar: " sentence))
   (System/exit 2))
 
 (defn- nrepl-function [named]
@@ -204,17 +246,39 @@
          (leave-with (str "there is no nREPL on the class path: add it to :deps in the project's deps.edn, as in "
                        "nrepl/nrepl {:mvn/version \"1.3.1\"}, or nrepl/nrepl {:local/root \"/path/to/nrepl.jar\"}.")))))
 
+(defn- reason-of [^Throwable thrown]
+  (let [^Throwable cause (last (causes thrown))]
+    (str/replace (or (ex-message cause) (.getName (class cause))) #"\.$" "")))
+
+(defn- middleware-of
+  "The vars that the symbol or string stands for: it may name a vector of others. Throws an exception that says which does not work."
+  [named]
+  (let [v (try (or (requiring-resolve (symbol named)) (throw (ex-info "there is no such var" {})))
+               (catch Exception e
+                 (throw (ex-info (str "the middleware " (pr-str named) " in nREPL's configuration does not load: " (reason-of e)) {}))))]
+    (if (sequential? @v) (mapcat middleware-of @v) [v])))
+
+(defn- configured
+  "The middleware in nREPL's configuration: .nrepl.edn, which it reads in this folder, over the user's."
+  []
+  (let [{:keys [middleware]} (try @(nrepl-function 'nrepl.config/config)
+                                  (catch Exception e
+                                    (throw (ex-info (str "nREPL cannot read its configuration, .nrepl.edn: " (reason-of e)) {}))))]
+    (mapcat middleware-of (if (or (nil? middleware) (sequential? middleware)) middleware [middleware]))))
+
+(defn- nrepl-handler []
+  (let [ours (requiring-resolve 'magnetar.nrepl/wrap-session)]
+    (apply (nrepl-function 'nrepl.server/default-handler) (distinct (concat (configured) [ours])))))
+
 (defn- start-nrepl
   "Starts the nREPL of the class path on loopback, port 0 for any free one, and writes its port file."
   [port]
   (load-aliases) ; a client may be there before the prompt is
   (let [start (nrepl-function 'nrepl.server/start-server)
-        handler ((nrepl-function 'nrepl.server/default-handler) (requiring-resolve 'magnetar.nrepl/wrap-session))
-        {:keys [port]} (start :bind "127.0.0.1" :port port :handler handler)
-        file (io/file nrepl-port-file)]
-    (spit file (str port "\n"))
-    (.deleteOnExit file)
-    (println (str "nREPL on 127.0.0.1:" port ", port in " nrepl-port-file))))
+        handler (try (nrepl-handler)
+                     (catch Exception e (leave-with (str (ex-message e) "."))))
+        {:keys [port]} (start :bind "127.0.0.1" :port port :handler handler)]
+    (println (str "nREPL on 127.0.0.1:" port ", " (note-port nrepl-port-file port)))))
 
 (defn- start-or-leave [what start port]
   (try
@@ -230,10 +294,11 @@
 (defn- terminal? []
   (if-let [console (System/console)] (.isTerminal console) false))
 
-(defn- prompt-until-end []
+(defn- prompt-until-end [serving]
   (if (terminal?)
     (edited-repl)
-    (shell/repl {:init load-aliases, :read main/repl-read})))
+    (shell/repl (cond-> {:init load-aliases, :read main/repl-read}
+                  serving (assoc :prompt (constantly nil)))))) ; what it prints is a log
 
 (defn- port-of [option text]
   (let [port (if text (parse-long text) 0)]
@@ -250,6 +315,6 @@
   (main/with-bindings
     (in-ns 'user)
     (when option (start-server option (port-of option port)))
-    (prompt-until-end)
+    (prompt-until-end option)
     (when (and option (not (terminal?))) (wait-for-ever)))
   (System/exit 0))

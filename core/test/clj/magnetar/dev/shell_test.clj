@@ -9,7 +9,8 @@
    [magnetar.support :refer [with-failures]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
-   (java.io StringReader StringWriter)))
+   (java.io StringReader StringWriter)
+   (java.net InetAddress ServerSocket)))
 
 (set! *warn-on-reflection* true)
 
@@ -154,13 +155,35 @@
 
 (deftest the-third-ctrl-c-while-one-line-is-done-ends-the-program
   (let [said (atom [])
-        [press begin] (repl/ctrl-c #(swap! said conj :interrupt) #(swap! said conj :leave))]
+        goes-on (atom false)
+        [press begin] (repl/ctrl-c {:interrupt #(swap! said conj :interrupt), :leave #(swap! said conj :leave)
+                                    :goes-on? #(deref goes-on), :say #(swap! said conj :say)})]
     (press)
     (begin)
     (dotimes [_ 2] (press))
     (is (= [:interrupt :interrupt :interrupt] @said))
     (press)
-    (is (= :leave (peek @said)))))
+    (is (= :leave (peek @said)))
+    (testing "a form that goes on after the first is said to"
+      (reset! said [])
+      (reset! goes-on true)
+      (begin)
+      (dotimes [_ 3] (press))
+      (is (= [:interrupt :say :interrupt :leave] @said)))))
+
+(deftest the-port-file-of-another-server-that-is-alive-stays
+  (let [file (str (write (temporary-folder) ".port" ""))]
+    (with-open [other (ServerSocket. 0 1 (InetAddress/getByName "127.0.0.1"))]
+      (let [port (.getLocalPort other)]
+        (is (= (str "port in " file) (repl/note-port file port)) "an empty file")
+        (is (= (str "port in " file) (repl/note-port file port)) "its own")
+        (is (= (str file " stays: it names another server that is alive, on port " port) (repl/note-port file 1)))
+        (is (= (str port "\n") (slurp file)))))
+    (is (= (str "port in " file) (repl/note-port file 1)))
+    (is (= "1\n" (slurp file)))))
+
+(deftest a-port-may-stand-after-an-equals-sign
+  (is (re-find #"`x` is not a port" (:err (magnetar {:folder (temporary-folder)} "repl" "--nrepl" "--port=x")))))
 
 (deftest a-process-of-a-terminal-is-named-after-its-line-of-the-input
   (is (= [1 2] (map (comp :line meta) (#'repl/read-all "(spawn f)\n(spawn g)")))))
