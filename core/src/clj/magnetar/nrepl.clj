@@ -5,9 +5,12 @@
 
     {:middleware [magnetar.nrepl/wrap-session]}    ; in the project's .nrepl.edn
 
+  CIDER, Calva and Leiningen name it in settings of their own. See docs/guide/prompt.md.
+
   A typed `(self)` is the process of the session, `receive` takes its messages, and links to it work.
   Magnetar does not depend on nREPL, and uses the program's. `bin/magnetar repl --nrepl` starts a server
-  with the middleware.
+  with the middleware. Middleware that sets :eval of a message after this one has seen it replaces the
+  evaluation in the process, as CIDER's debugger does for the forms that it instruments.
 
   Require it as `[magnetar.nrepl :as nrepl]`."
   (:require

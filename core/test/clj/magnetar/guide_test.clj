@@ -21,11 +21,11 @@
    "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/gen-statem.md" "docs/guide/gen-event.md" "docs/guide/hot-code.md"
    "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md" "docs/guide/state.md"
    "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md" "docs/guide/services.md" "docs/guide/hangs.md" "docs/guide/debugging.md"
-   "docs/guide/logging.md" "docs/guide/telemetry.md"])
+   "docs/guide/logging.md" "docs/guide/telemetry.md" "docs/guide/prompt.md"])
 
 (def ^:private of-the-prompt
   "The pages whose examples are typed at the prompt, in a process and with its names."
-  #{"docs/guide/actors.md" "docs/guide/registry-and-tasks.md"})
+  #{"docs/guide/actors.md" "docs/guide/registry-and-tasks.md" "docs/guide/prompt.md"})
 
 (defn- as-at-the-prompt [f]
   (repl/load-aliases)

@@ -72,7 +72,9 @@
     (fn [& timeout] (apply (requiring-resolve 'nrepl.transport/recv) transport timeout))))
 
 (defn of-session
-  "Returns the message with an evaluation and a transport that belong to the process of its session."
+  "Returns the message with the evaluation and the transport of its session.
+
+  The transport drops what an evaluation sends after it was abandoned."
   {:added "0.3"}
   [{:keys [transport eval] :as message}]
   (let [state (atom {})]
