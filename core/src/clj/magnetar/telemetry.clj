@@ -24,8 +24,8 @@
 
     :spawn               a process is about to run: :pid, and the :parent that started it, or nil. If its
                          start then fails, as by a name that is taken, an :exit follows
-    :exit                a process has ended: :pid, :reason. :lived-ms is there if it was started while a
-                         listener wanted to know
+    :exit                a process has ended: :pid, :reason. :lived-ms is there if a listener of :exit was
+                         added before its start
     :restart             a supervisor starts a child again: :supervisor (a name or a pid), the :id of the
                          child, the :reason for which it had ended
     :call                a call has ended: :function, as the symbol magnetar.gen-server/call, :to (the server
@@ -40,7 +40,7 @@
     :scope-timeout       the deadline of a scope has cancelled it: :site, the source line that opened it
 
   Durations are milliseconds, as doubles. Values such as :reason and :message are the program's own, and not
-  redacted. An event is told before the program can know of it by a message.
+  redacted. An event is queued before messages about it, such as :DOWN, arrive.
 
   f is called on a thread of its own, also for the events of a simulation, with one event after the other.
   It cannot slow the program down: if f is 10000 events behind, further ones are dropped, and counted by
@@ -52,7 +52,7 @@
   Options:
 
     :events       a set of the events that f is called with. Default: all
-    :blocked-for  from which duration on a wait is :channel-blocked, 100 ms at least. Default 1000 ms
+    :blocked-for  the shortest wait that is :channel-blocked. Waits below 100 ms never are. Default 1000 ms
 
   Example:
 

@@ -512,8 +512,8 @@
   or was started by code that handled it. This also holds across several go blocks, forks, tasks and spawned
   processes. A message is lost if there is no process, no room, or no caller that still waits for this answer.
   A message is not handled if it was taken by a server that has no callback or transition for it. It stays in
-  the mailbox if no clause of a `receive` matches it: see `condv`. A message that a :drop-old mailbox drops is
-  only missing among those taken.
+  the mailbox if no clause of a `receive` matches it: see `condv`. A message that a :drop-old mailbox drops
+  has a :send and no :take.
 
   The trace ends at its limit, by `stop`, or at the first message after its caller has ended: the process,
   fiber or thread. There may be several traces at once, each with its own numbers. A trace slows the program a
@@ -597,8 +597,8 @@
 (defn events
   "Returns the events of a trace of messages so far, as a vector.
 
-  They are those that :to gets, and the ones that were dropped on the way there. Values are given as they are,
-  and not as `magnetar.inspect/redact-with` shows them.
+  They are all up to the limit, also those that :to was too slow for. Messages beyond :rate are missing.
+  Values are given as they are, and not as `magnetar.inspect/redact-with` shows them.
 
   Throws an IllegalArgumentException if the argument is not what `messages` returned.
 
