@@ -43,7 +43,7 @@
   redacted. An event is queued before messages about it, such as :DOWN, arrive.
 
   f is called on a thread of its own, also for the events of a simulation, with one event after the other.
-  It cannot slow the program down: if f is 10000 events behind, further ones are dropped, and counted by
+  The program never waits for it: if f is 10000 events behind, further ones are dropped, and counted by
   `listeners`. If f throws, that is reported, and then not again until f has succeeded. What f itself does,
   starts or sends makes no events. A listener that is added again gets the new options.
 

@@ -117,6 +117,20 @@
     (actor/join pid)
     (is (= [[:send 1 (it 1)] [:lost 1 (it 1)]] (happened (traced (! pid (it 1))))))))
 
+(deftest a-message-that-looks-like-an-answer-is-a-message
+  (let [ref (actor/make-ref)
+        events (traced* {:match #(and (vector? %) (= ref (first %)))}
+                 #(with-process {}
+                    (! (self) [ref :result])
+                    (receive [_ :result] nil)))]
+    (is (= [[:send 1 [ref :result]] [:take 1 [ref :result]]] (happened events)))
+    (is (= :message (:kind (first events))))))
+
+(deftest a-call-of-a-server-that-sheds-is-told-by-its-request
+  (let [server (second (gs/start shelf nil {:shed {:target 20000}}))]
+    (is (= [[:send 1 (it :apple)] [:take 1 (it :apple)]] (take 2 (happened (traced (gs/call server (it :apple)))))))
+    (gs/stop server)))
+
 (deftest a-message-without-room-is-lost
   (let [events (traced
                  (let [gate (promise)

@@ -14,12 +14,14 @@
    [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.otp.shedding]
    [magnetar.impl.runtime]
+   [magnetar.impl.stamped]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Kind Next Server)
-   (magnetar.impl.otp.shedding Refused Sheds Stamped)
+   (magnetar.impl.otp.shedding Refused Sheds)
+   (magnetar.impl.stamped Stamped)
    (magnetar.kernel.fiber Exit Fiber)))
 
 (set! *warn-on-reflection* true)

@@ -22,7 +22,7 @@
    (java.util.concurrent ArrayBlockingQueue ConcurrentHashMap)
    (java.util.concurrent.atomic AtomicBoolean AtomicLong)
    (magnetar.impl.otp Instrument)
-   (magnetar.kernel.fiber CancellationScope Fiber)
+   (magnetar.kernel.fiber CancellationScope Fiber Propagation)
    (magnetar.kernel.process LocalProcess Traffic Traffic$Observer)
    (magnetar.kernel.scope Scope)))
 
@@ -66,15 +66,24 @@
 
 (def ^:private end ::end)
 
+(def ^:private interrupted ::interrupted)
+
+(defn- next-event
+  "Waits for the next event; `interrupted` if the listener, or what it has started, interrupts this thread."
+  [^Listener listener]
+  (try
+    (.take ^ArrayBlockingQueue (.-queue listener))
+    (catch InterruptedException _ interrupted)))
+
 (defn- hear
   "Gives the events to the listener until it has ended and its queue is empty."
   [^Listener listener]
   (.setContext (Fiber/current) {quiet-key true})
   (loop []
-    (Thread/interrupted) ; the listener may have set it
-    (let [event (.take ^ArrayBlockingQueue (.-queue listener))]
+    (let [event (next-event listener)]
       (when-not (identical? end event)
-        (hand listener event)
+        (when-not (identical? interrupted event)
+          (hand listener event))
         (when-not (and (.get ^AtomicBoolean (.-ended listener)) (.isEmpty ^ArrayBlockingQueue (.-queue listener)))
           (recur))))))
 
@@ -148,9 +157,10 @@
   (reify Traffic$Observer
     (sends [_ _ _ _ context] context)
     (takes [_ _ _])
-    (loses [_ to message _]
+    (loses [_ to message context]
       (try
-        (telling :dead-letter {:to to, :message message, :by (events/by)})
+        (when-not (quiet-in? (Propagation/valuesOf context))
+          (telling :dead-letter {:to to, :message message, :by (events/by)}))
         (catch Throwable _)))
     (ignores [_ _])))
 

@@ -5,12 +5,12 @@
   {:no-doc true}
   (:require
    [magnetar.impl.otp.host :as host]
-   [magnetar.impl.otp.shedding]
    [magnetar.impl.runtime]
+   [magnetar.impl.stamped]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.impl.otp Instrument Instruments)
-   (magnetar.impl.otp.shedding Stamped)
+   (magnetar.impl.stamped Stamped)
    (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process Hosting)))
 

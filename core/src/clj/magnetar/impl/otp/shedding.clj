@@ -4,22 +4,17 @@
   (:require
    [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.host]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.stamped])
   (:import
-   (java.io Writer)
    (magnetar.impl.otp.host Server)
+   (magnetar.impl.stamped Stamped)
    (magnetar.kernel.process LocalProcess Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
 ;; A Kind of server whose callers stamp their calls. Others pay for no clock: a caller looks at the kind first.
 (definterface Sheds)
-
-;; The request of a call, with the instants when it was sent and when its caller gives up.
-(deftype Stamped [request ^long sent ^long due])
-
-(defmethod print-method Stamped [^Stamped stamped ^Writer out]
-  (print-method (.-request stamped) out))
 
 ;; The answer to a call that was refused after it had waited for so many milliseconds.
 (deftype Refused [^long waited])

@@ -11,11 +11,13 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.propagation :as propagation]
    [magnetar.impl.runtime]
+   [magnetar.impl.stamped]
    [magnetar.impl.trace.events :as events]
    [magnetar.impl.trace.tracer :as tracer])
   (:import
    (java.util Map$Entry)
    (java.util.function Consumer Supplier)
+   (magnetar.impl.stamped Stamped)
    (magnetar.impl.trace.tracer Tracer)
    (magnetar.kernel.fiber Fiber Propagation Propagation$Accessor)
    (magnetar.kernel.process LocalProcess Ref Traffic Traffic$Observer)))
@@ -72,13 +74,19 @@
 
 ;; ---- what a message is
 
-(defn- answer? [message]
-  (or (instance? Map$Entry message)
-      (and (vector? message) (< 1 (count message)) (instance? Ref (nth message 0)))))
+(defn- answer?
+  "Is it [reference value], as the answer to a call? A program may send the like, see `tracer/as-seen`."
+  [message]
+  (and (or (vector? message) (instance? Map$Entry message))
+       (= 2 (count message))
+       (instance? Ref (nth message 0))))
 
 (defn- request-parts [message]
-  (let [from (nth message 1 nil)]
-    {:kind :call, :value (nth message 2 nil), :ref (when (vector? from) (nth from 1 nil))}))
+  (let [from (nth message 1 nil)
+        request (nth message 2 nil)]
+    {:kind :call
+     :value (if (instance? Stamped request) (.-request ^Stamped request) request)
+     :ref (when (vector? from) (nth from 1 nil))}))
 
 (defn- parts
   "What the message is, as {:kind :value}. A call and its answer also have the :ref."
@@ -87,7 +95,7 @@
     (cond
       (identical? :magnetar/call word) (request-parts message)
       (identical? :magnetar/cast word) {:kind :cast, :value (nth message 1 nil)}
-      (answer? message) {:kind :answer, :value (nth message 1), :ref (nth message 0)}
+      (answer? message) {:kind :answer, :value (nth message 1), :ref (nth message 0), :whole message}
       :else {:kind :message, :value message})))
 
 ;; ---- the traces
@@ -127,12 +135,13 @@
   "The context that the message carries instead of its sender's."
   [by to message context]
   (let [parts (parts message)
-        newest (.-id ^Tracer (peek @tracers))
+        newest (reduce max 0 (map #(.-id ^Tracer %) @tracers))
         causes (causes-of (mark-in context))
         own (volatile! {})
         kept (volatile! {})]
     (each-live (fn [^Tracer tracer]
                  (let [id (.-id tracer)
+                       parts (tracer/as-seen tracer parts)
                        cause (get causes id)]
                    (when cause
                      (vswap! kept assoc id cause))
@@ -143,19 +152,21 @@
 (defn- takes [message mark]
   (let [parts (parts message)]
     (each-live (fn [tracer]
-                 (if (known? tracer mark)
-                   (some->> (number-of tracer mark) (tracer/taken tracer parts))
-                   (when (tracer/wanted? tracer parts)
-                     (tracer/taken-unmarked tracer parts)))))))
+                 (let [parts (tracer/as-seen tracer parts)]
+                   (if (known? tracer mark)
+                     (some->> (number-of tracer mark) (tracer/taken tracer parts))
+                     (when (tracer/wanted? tracer parts)
+                       (tracer/taken-unmarked tracer parts))))))))
 
 (defn- loses [to message mark]
   (let [parts (parts message)
         causes (causes-of (remembered))]
     (each-live (fn [^Tracer tracer]
-                 (if (known? tracer mark)
-                   (some->> (number-of tracer mark) (tracer/lost tracer parts to))
-                   (when (tracer/wanted? tracer parts)
-                     (tracer/lost-at-once tracer parts to (get causes (.-id tracer)))))))))
+                 (let [parts (tracer/as-seen tracer parts)]
+                   (if (known? tracer mark)
+                     (some->> (number-of tracer mark) (tracer/lost tracer parts to))
+                     (when (tracer/wanted? tracer parts)
+                       (tracer/lost-at-once tracer parts to (get causes (.-id tracer))))))))))
 
 (defn- ignores [message]
   (let [parts (parts message)
@@ -192,7 +203,7 @@
             (remember-message mark message)))))
     (loses [_ to message context]
       (unharmed nil
-        (when-not (quiet-here?)
+        (when-not (or (quiet? context) (quiet-here?))
           (loses to message (mark-in context)))))
     (ignores [_ message]
       (unharmed nil
@@ -244,9 +255,11 @@
     (finally (change-tracers #(vec (remove (partial identical? tracer) %))))))
 
 (defn stop-all
-  "Ends all traces, as `stop` does."
+  "Ends all traces, and then waits as `stop` does."
   []
-  (mapv stop @tracers))
+  (let [all @tracers]
+    (run! tracer/end-now all)
+    (mapv stop all)))
 
 (defn events
   "The events of the trace so far."

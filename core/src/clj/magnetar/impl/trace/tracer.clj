@@ -211,14 +211,20 @@
         (reports/report ":match of magnetar.trace/messages" t))
       false)))
 
+(defn as-seen
+  "The parts of a message as the trace has to see them: what looks like an answer is one only if it answers a call that the trace has shown."
+  [tracer {:keys [kind ref whole] :as parts}]
+  (let [{:keys [calls answers]} (state tracer)]
+    (if (or (not= :answer kind) (contains? calls ref) (contains? answers ref))
+      parts
+      {:kind :message, :value whole})))
+
 (defn wanted?
-  "Does the trace want the message? It wants the answers to the calls that it wants. A :match that throws does not."
-  [^Tracer tracer {:keys [kind value ref]}]
-  (cond
-    (nil? (.-match tracer)) true
-    (= :answer kind) (let [{:keys [calls answers]} (state tracer)]
-                       (or (contains? calls ref) (contains? answers ref)))
-    :else (matches? tracer value)))
+  "Does the trace want the message, as it sees it? It wants the answers to the calls that it has shown. A :match that throws does not."
+  [^Tracer tracer {:keys [kind value]}]
+  (or (nil? (.-match tracer))
+      (= :answer kind)
+      (matches? tracer value)))
 
 (defn- within-rate?
   "False, and counted as dropped, if there are too many messages in this second. Called with the lock."
@@ -326,10 +332,15 @@
       (run! #(if (= :end (:event %)) (.offer queue %) (drop-event tracer)) left)
       (change tracer assoc :abandoned true))))
 
+(defn end-now
+  "Ends the trace, and does not wait for its sink."
+  [^Tracer tracer]
+  (unless-ended tracer (end tracer :stopped)))
+
 (defn stop
   "Ends the trace. Waits until its events are told, at most a second; those that are left are dropped."
   [^Tracer tracer]
-  (unless-ended tracer (end tracer :stopped))
+  (end-now tracer)
   (when-not (or (:abandoned (state tracer)) (Waits/await ^Latch (.-done tracer) WaitReason/CALLBACK tracer (long patience)))
     (abandon tracer))
   (let [{:keys [events dropped end]} (state tracer)]

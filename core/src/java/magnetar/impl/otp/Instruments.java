@@ -52,7 +52,15 @@ public final class Instruments {
                 Thread.currentThread().interrupt();
             } else if (!hasFailed) {
                 hasFailed = true;
-                Failures.report("the instrument " + instrument.getClass().getName(), Thread.currentThread(), error);
+                report(error);
+            }
+        }
+
+        private void report(Throwable error) {
+            try {
+                Failures.report("the instrument ".concat(instrument.getClass().getName()), Thread.currentThread(), error);
+            } catch (Throwable noReport) {
+                // The message is handled, or the call made, all the same.
             }
         }
     }

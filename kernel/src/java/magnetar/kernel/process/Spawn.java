@@ -315,6 +315,19 @@ public final class Spawn {
     /** How the work of a process on its caller's thread ended. {@code thrown} is null if it returned. */
     public record Guest(Pid pid, Throwable thrown) {}
 
+    /** Gives the process its names. If that fails, the process ends, since it was told to run. */
+    private static void nameGuest(OnThread process, Options options) {
+        try {
+            if (options.name != null) {
+                ProcessTable.register(options.name, process.pid());
+            }
+            nameElsewhere(process, options);
+        } catch (Throwable t) {
+            drop(process);
+            throw t;
+        }
+    }
+
     /** Makes the current thread a process while the work runs, on this thread. */
     public static Guest host(Options options, Callable<?> work) {
         Fiber fiber = Fiber.current();
@@ -323,10 +336,7 @@ public final class Spawn {
         list(fiber, process);
         process.expectFiber(fiber);
         process.setTraps(options.traps);
-        if (options.name != null) {
-            ProcessTable.register(options.name, process.pid());
-        }
-        nameElsewhere(process, options);
+        nameGuest(process, options);
         Guests.add(process);
         try {
             return new Guest(process.pid(), Hosting.run(process, fiber, work));

@@ -53,14 +53,23 @@ public final class Telemetry {
         // Set or read by any thread. Two threads may both report a first error.
         private volatile boolean hasFailed;
 
+        private final String site;
+
         Listening(Listener listener) {
             this.listener = listener;
+            this.site = "the listener ".concat(listener.getClass().getName());
         }
 
+        // A process that has just died announces its death afterwards. So nothing may be thrown here, not even
+        // for lack of memory or of stack.
         private void failed(Throwable error) {
-            if (!hasFailed) {
-                hasFailed = true;
-                Failures.report("the listener ".concat(listener.getClass().getName()), Thread.currentThread(), error);
+            try {
+                if (!hasFailed) {
+                    hasFailed = true;
+                    Failures.report(site, Thread.currentThread(), error);
+                }
+            } catch (Throwable noReport) {
+                // The first error has happened, and its report has failed too.
             }
         }
     }
