@@ -28,7 +28,8 @@
   (check-java)
   (compile-folder "kernel/src/java" kernel-classes {})
   (b/delete {:path (str kernel-classes "/module-info.class")}) ; the Clojure above uses packages that the module hides; mvn compiles it for an older Java
-  (compile-folder "core/src/java" core-classes {:basis (b/create-basis {:project "deps.edn"})})
+  (compile-folder "core/src/java" core-classes {:basis (assoc-in (b/create-basis {:project "deps.edn"}) [:libs 'magnetar/kernel :paths]
+                                                                 [(str (b/resolve-path kernel-classes))])})
   options)
 
 (defn jar
