@@ -17,23 +17,12 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.loading :as loading]
-   [magnetar.impl.runtime])
-  (:import
-   (clojure.lang RT)))
+   [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private needed "io.opentelemetry.api.OpenTelemetry")
-
 (defn- check-library []
-  (try
-    (Class/forName needed true (RT/baseLoader))
-    (catch ClassNotFoundException e
-      (throw (errors/failure
-               (str "`otel/start` needs io.opentelemetry:opentelemetry-api, which is not on the class path: add it to the "
-                    "libraries of the project, as in io.opentelemetry/opentelemetry-api {:mvn/version \"1.51.0\"}.")
-               {:magnetar/reason :magnetar/library-missing :library 'io.opentelemetry/opentelemetry-api :class needed}
-               e)))))
+  (errors/library-class "otel/start" 'io.opentelemetry/opentelemetry-api "1.51.0" "io.opentelemetry.api.OpenTelemetry"))
 
 (defn- check [{:keys [message-name] :as options}]
   (arguments/options "start" [:open-telemetry :message-name] options)

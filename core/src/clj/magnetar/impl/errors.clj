@@ -7,6 +7,7 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang RT)
    (magnetar IndexException MisuseException NullException StateException TypeException)
    (magnetar.kernel.report Frames)))
 
@@ -92,3 +93,17 @@
   "An IndexException, which is an IndexOutOfBoundsException, with `ex-data`, as `illegal-argument`."
   [reason message data]
   (make :index reason message nil data))
+
+;; ---- optional libraries
+
+(defn library-class
+  "The class of a library that the program adds if it wants the operation. Without it, a failure that names the library and a version."
+  ^Class [operation library version ^String named]
+  (try
+    (Class/forName named true (RT/baseLoader))
+    (catch ClassNotFoundException e
+      (throw (failure
+               (str "`" operation "` needs " (namespace library) ":" (name library) ", which is not on the class path: add it to the "
+                    "libraries of the project, as in " library " {:mvn/version \"" version "\"}.")
+               {:magnetar/reason :magnetar/library-missing :library library :class named}
+               e)))))

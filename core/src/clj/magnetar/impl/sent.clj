@@ -18,16 +18,13 @@
     (Propagation$Accessor. ::at (reify Supplier (get [_])) nothing no-more nothing no-more)))
 
 (defn- now-of
-  "The clock of the sender; of a timer, which is no fiber, that of its environment."
+  "The clock of the sender; of a timer, which is no fiber, the clock of its environment."
   [^Fiber sender]
   (.nanoTime (if sender (.environment sender) (Environment/current))))
 
 (def ^:private observer
   (reify Traffic$Observer
-    (sends [_ sender _ _ context] (Propagation/withLocal context time-accessor (now-of sender)))
-    (takes [_ _ _])
-    (loses [_ _ _ _])
-    (ignores [_ _])))
+    (sends [_ sender _ _ context] (Propagation/withLocal context time-accessor (now-of sender)))))
 
 ;; The parts of the library that want to know.
 (defonce ^:private users (atom #{}))

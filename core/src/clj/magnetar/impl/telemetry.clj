@@ -1,5 +1,5 @@
 (ns magnetar.impl.telemetry
-  "Listeners of the kernel's events, made of functions."
+  "Listeners of the kernel's events, made of functions, and the unit of their durations."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -7,6 +7,11 @@
    (magnetar.kernel.report Telemetry Telemetry$Listener)))
 
 (set! *warn-on-reflection* true)
+
+(defn ms
+  "Nanoseconds as milliseconds."
+  ^double [nanos]
+  (/ (double nanos) 1e6))
 
 (defn listener
   "A listener that calls these functions; see Telemetry.Listener."

@@ -20,7 +20,6 @@
    [magnetar.impl.propagation :as propagation]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang RT)
    (java.lang.invoke MethodHandle MethodHandleProxies MethodHandles MethodType)
    (java.util.function Consumer Supplier)
    (magnetar.kernel.fiber Propagation$Accessor)))
@@ -29,15 +28,8 @@
 
 ;; The library is called through method handles: compiled against it, this namespace could not be loaded without it.
 
-(defn- library-class ^Class [^String named]
-  (try
-    (Class/forName named true (RT/baseLoader))
-    (catch ClassNotFoundException e
-      (throw (errors/failure
-               (str "`propagate` needs io.micrometer:context-propagation, which is not on the class path: add it to the "
-                    "libraries of the project, as in io.micrometer/context-propagation {:mvn/version \"1.1.3\"}.")
-               {:magnetar/reason :magnetar/library-missing :library 'io.micrometer/context-propagation :class named}
-               e)))))
+(defn- library-class ^Class [named]
+  (errors/library-class "propagate" 'io.micrometer/context-propagation "1.1.3" named))
 
 (defn- registered
   "The accessors of the ContextRegistry that the JVM has."

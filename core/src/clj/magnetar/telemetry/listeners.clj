@@ -110,9 +110,6 @@
      (when-some [told# (seq (wanting ~kind))]
        (tell told# (assoc ~event :event ~kind)))))
 
-(defn- ms ^double [^long nanos]
-  (/ (double nanos) 1e6))
-
 ;; When the processes were started that are to be told of as exited.
 (defonce ^:private ^ConcurrentHashMap births (ConcurrentHashMap.))
 
@@ -128,13 +125,13 @@
      :exited (fn [pid reason]
                (let [birth (.remove births pid)]
                  (telling :exit (cond-> {:pid pid, :reason reason}
-                                  birth (assoc :lived-ms (ms (- (clock/now) (long birth))))))))
+                                  birth (assoc :lived-ms (telemetry/ms (- (clock/now) (long birth))))))))
      :mailbox-grew (fn [pid messages]
                      (telling :mailbox-high-water {:pid pid, :messages messages}))
      :channel-blocked (fn [operation nanos]
                         (when-not (quiet?)
                           (when-some [told (seq (filter #(<= (.-blocked-nanos ^Listener %) (long nanos)) (wanting :channel-blocked)))]
-                            (tell told {:event :channel-blocked, :operation (keyword operation), :by (events/by), :waited-ms (ms nanos)}))))
+                            (tell told {:event :channel-blocked, :operation (keyword operation), :by (events/by), :waited-ms (telemetry/ms nanos)}))))
      :scope-timed-out (fn [scope]
                         (when-not (scope-of-listener? scope)
                           (telling :scope-timeout {:site (.site ^Scope scope)})))}))
@@ -148,21 +145,18 @@
         [operation address (instrument/label-at address) (clock/now)]))
     (called [_ [operation address label begun] error]
       (telling :call (cond-> {:function (if (vector? operation) (first operation) operation), :to address, :behaviour label
-                              :by (events/by), :took-ms (ms (- (clock/now) (long begun)))}
+                              :by (events/by), :took-ms (telemetry/ms (- (clock/now) (long begun)))}
                        error (assoc :error error))))
     (restarts [_ supervisor child reason]
       (telling :restart {:supervisor supervisor, :id child, :reason reason}))))
 
 (def ^:private of-messages
   (reify Traffic$Observer
-    (sends [_ _ _ _ context] context)
-    (takes [_ _ _])
     (loses [_ to message context]
       (try
         (when-not (quiet-in? (Propagation/valuesOf context))
           (telling :dead-letter {:to to, :message message, :by (events/by)}))
-        (catch Throwable _)))
-    (ignores [_ _])))
+        (catch Throwable _)))))
 
 ;; ---- adding and removing
 

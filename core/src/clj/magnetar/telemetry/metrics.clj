@@ -85,14 +85,12 @@
 
 (defn- of-messages [metrics]
   (reify Traffic$Observer
-    (sends [_ _ _ _ context] context)
     (takes [_ _ context]
       (when-some [at (sent/at context)]
         (let [server (some-> (LocalProcess/current) .server)]
           (when (instance? Server server)
             (.add ^Histogram (.-queue (behaviour-of metrics server)) (- (clock/now) (long at)))))))
-    (loses [_ _ _ _] (count-one metrics :dead-letters))
-    (ignores [_ _])))
+    (loses [_ _ _ _] (count-one metrics :dead-letters))))
 
 (defn- kernel-events [metrics]
   (telemetry/listener
@@ -107,17 +105,14 @@
 
 ;; ---- as data
 
-(defn- ms ^double [nanos]
-  (/ (double nanos) 1e6))
-
 (defn- summary [^Histogram histogram]
   (let [^Histogram$Summary s (.summary histogram)]
     {:count (.count s)
-     :mean (ms (.mean s))
-     :p50 (ms (.p50 s))
-     :p90 (ms (.p90 s))
-     :p99 (ms (.p99 s))
-     :max (ms (.max s))}))
+     :mean (telemetry/ms (.mean s))
+     :p50 (telemetry/ms (.p50 s))
+     :p90 (telemetry/ms (.p90 s))
+     :p99 (telemetry/ms (.p99 s))
+     :max (telemetry/ms (.max s))}))
 
 (defn- of-behaviour [^Behaviour behaviour]
   (let [[calls casts infos] (map #(.sum ^LongAdder %) [(.-calls behaviour) (.-casts behaviour) (.-infos behaviour)])]

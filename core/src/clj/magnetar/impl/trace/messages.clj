@@ -149,33 +149,28 @@
                      (vswap! own assoc id number)))))
     (Propagation/withLocal context cause-accessor (Mark. (not-empty (merge @kept @own)) @own newest))))
 
-(defn- takes [message mark]
+(defn- each-that-shows
+  "For each trace that shows the message: (numbered tracer parts number) if it has shown the send, else (unnumbered tracer parts)."
+  [message mark numbered unnumbered]
   (let [parts (parts message)]
     (each-live (fn [tracer]
                  (let [parts (tracer/as-seen tracer parts)]
                    (if (known? tracer mark)
-                     (some->> (number-of tracer mark) (tracer/taken tracer parts))
+                     (some->> (number-of tracer mark) (numbered tracer parts))
                      (when (tracer/wanted? tracer parts)
-                       (tracer/taken-unmarked tracer parts))))))))
+                       (unnumbered tracer parts))))))))
+
+(defn- takes [message mark]
+  (each-that-shows message mark tracer/taken tracer/taken-unmarked))
 
 (defn- loses [to message mark]
-  (let [parts (parts message)
-        causes (causes-of (remembered))]
-    (each-live (fn [^Tracer tracer]
-                 (let [parts (tracer/as-seen tracer parts)]
-                   (if (known? tracer mark)
-                     (some->> (number-of tracer mark) (tracer/lost tracer parts to))
-                     (when (tracer/wanted? tracer parts)
-                       (tracer/lost-at-once tracer parts to (get causes (.-id tracer))))))))))
+  (let [causes (causes-of (remembered))]
+    (each-that-shows message mark
+                     #(tracer/lost %1 %2 to %3)
+                     (fn [^Tracer tracer parts] (tracer/lost-at-once tracer parts to (get causes (.-id tracer)))))))
 
 (defn- ignores [message]
-  (let [parts (parts message)
-        mark (remembered)]
-    (each-live (fn [tracer]
-                 (if (known? tracer mark)
-                   (some->> (number-of tracer mark) (tracer/ignored tracer parts))
-                   (when (tracer/wanted? tracer parts)
-                     (tracer/ignored tracer parts nil)))))))
+  (each-that-shows message (remembered) tracer/ignored #(tracer/ignored %1 %2 nil)))
 
 (defn- remember-message
   "Lets what this process now sends and starts be because of the message. A server does so itself, since it handles a message in the message's context."

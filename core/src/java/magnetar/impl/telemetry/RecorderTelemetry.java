@@ -20,7 +20,6 @@ import jdk.jfr.StackTrace;
 import jdk.jfr.Timespan;
 import magnetar.impl.otp.Instrument;
 import magnetar.impl.otp.Instruments;
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Traffic;
 import magnetar.kernel.report.Telemetry;
@@ -244,14 +243,6 @@ public final class RecorderTelemetry {
 
     private static final class OfMessages implements Traffic.Observer {
         @Override
-        public Object sends(Fiber sender, Object to, Object message, Object context) {
-            return context;
-        }
-
-        @Override
-        public void takes(Object message, Object context) {}
-
-        @Override
         public void loses(Object to, Object message, Object context) {
             try {
                 DeadLetter event = new DeadLetter();
@@ -262,9 +253,6 @@ public final class RecorderTelemetry {
                 // An observer does not throw. The recording lacks one event.
             }
         }
-
-        @Override
-        public void ignores(Object message) {}
     }
 
     // --- on and off

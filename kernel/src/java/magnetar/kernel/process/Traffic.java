@@ -30,24 +30,26 @@ public final class Traffic {
          * @param context the outgoing context of the sender, or null
          * @return the context that the message carries instead, or null
          */
-        Object sends(Fiber sender, Object to, Object message, Object context);
+        default Object sends(Fiber sender, Object to, Object message, Object context) {
+            return context;
+        }
 
         /**
          * The current process has taken the message out of its mailbox, or got it as the answer to its call.
          *
          * @param context the context that the message carries, or null, as an answer to a call has none
          */
-        void takes(Object message, Object context);
+        default void takes(Object message, Object context) {}
 
         /**
          * A message does not arrive: there is no process or no room, or the address was an alias that is closed.
          *
          * @param context the context that the message carries; null if it has none, or was not shown as sent
          */
-        void loses(Object to, Object message, Object context);
+        default void loses(Object to, Object message, Object context) {}
 
         /** The current process has taken the message, and has no use for it. */
-        void ignores(Object message);
+        default void ignores(Object message) {}
     }
 
     /** Adds an observer, after those that are there. */
