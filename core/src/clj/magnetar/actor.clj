@@ -524,7 +524,7 @@
   [f]
   (let [me (current "with-message-context")]
     (if-some [context (.messageContext me)]
-      (context/call-in (context/over me (context/own) context) f)
+      (context/handle me context f)
       (f))))
 
 (defmacro with-message-context

@@ -23,7 +23,8 @@
   An event is a map of :event, :at (a java.util.Date; in a simulation of its clock), and these:
 
     :spawn               a process is about to run: :pid, and the :parent that started it, or nil. If its
-                         start then fails, as by a name that is taken, an :exit follows
+                         start then fails, as by a name that is taken, an :exit follows. A thread that is a
+                         process for a while, as by `with-process` or for a call, is not told
     :exit                a process has ended: :pid, :reason. :lived-ms is there if a listener of :exit was
                          added before its start
     :restart             a supervisor starts a child again: :supervisor (a name or a pid), the :id of the
@@ -138,7 +139,8 @@
 
   Both times are a map of the :count, :mean, :p50, :p90, :p99 and :max, in milliseconds as doubles. A
   percentile is exact to 4 percent. :queue-ms also counts what a callback receives, and messages of
-  `magnetar.sys`.
+  `magnetar.sys`. It does not count exit signals, :DOWN and time-outs, which nobody sends, nor messages out
+  of a simulation or into one, where there are two clocks.
 
   Example:
 

@@ -139,6 +139,27 @@
     (telemetry/remove-listener listener)
     (is (<= -1 (- (long (bytes-of (in-process send-to-self))) (long before)) 1))))
 
+(defn- started-in-a-handler
+  "A process that a server starts while it handles a message, as a tool looks on that `start` begins and `stop` ends. It calls f with n once that is over."
+  [start stop f]
+  (let [starter {:init (fn [_] [:ok nil])
+                 :handle-call (fn [f _ s] [:reply (actor/spawn #(receive n (f n))) s])}
+        [_ server] (gs/start starter nil)]
+    (fn [n]
+      (let [tool (start)
+            pid (gs/call server f)]
+        (stop tool)
+        (! pid n)
+        (actor/join pid)))))
+
+;; A message that carries anything takes 8 bytes more, so the start of the tool may take a few for each of the messages.
+(deftest what-a-handler-starts-while-a-tool-looks-on-allocates-the-same-afterwards
+  (let [before (long (bytes-of (in-process send-to-self)))]
+    (doseq [[start stop] [[#(trace/messages {:limit 100, :to (fn [_])}) trace/stop]
+                          [#(telemetry/add-listener (fn [_])) telemetry/remove-listener]
+                          [telemetry/start-metrics (fn [_] (telemetry/stop-metrics))]]]
+      (is (< -5 (- (long (bytes-of (started-in-a-handler start stop send-to-self))) before) 5)))))
+
 (deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
   (is (<= (bytes-of (in-process (fn [n]
                                   (let [pong (actor/spawn-link echo (self))]

@@ -28,7 +28,8 @@
                [class [(parse-long n) (parse-long size)]]))))
 
 (defn- kept
-  "From class name to the bytes that each of many things keeps; `start` makes them, returns them, and waits until they are idle."
+  "From class name to the bytes that each of many things keeps, in steps of the 8 bytes that objects are aligned to, so that a few that others left
+  meanwhile do not count. `start` makes the things, returns them, and waits until they are idle."
   [start]
   (let [first-ones (start 100) ; loads what all of them share
         before (histogram)
@@ -39,7 +40,7 @@
                     :let [[n0 size0] (get before class [0 0])
                           more (- (long n) (long n0))]
                     :when (> more (* 0.9 (long many)))]
-                [class (Math/round (/ (- (long size) (long size0)) (double many)))]))]))
+                [class (* 8 (Math/round (/ (- (long size) (long size0)) (* 8.0 (long many)))))]))]))
 
 (defn- of-magnetar [sizes]
   (reduce + (vals (filter #(str/starts-with? (key %) "magnetar.") sizes))))

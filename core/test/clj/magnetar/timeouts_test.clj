@@ -169,7 +169,7 @@
   (in-process
     (doseq [wait [#(sys/get-state %1 %2) #(agent/get %1 identity %2)]
             :let [message (ex-message (thrown #(wait (silent) {:timeout 1})))]]
-      (is (re-find #"The process (has not answered|waits for messages)[,;]" message))
+      (is (re-find #"The process (has not answered|waits for messages|is ready to run)[,;]" message))
       (is (not (re-find #"`reply`|answers later|The server" message))))
     (is (str/ends-with? (ex-message (thrown #(gs/call (silent) :x {:timeout 1}))) ", or let the server answer later, by `reply`."))))
 

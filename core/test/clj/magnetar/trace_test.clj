@@ -297,10 +297,11 @@
 ;; ---- sinks
 
 (deftest a-sink-that-fails-is-reported-and-the-call-goes-on
-  (with-failures [failures]
-    (trace/trace-vars inverse {:to (fn [_] (throw (ex-info "full" {})))})
-    (is (= 1 (inverse 1)))
-    (is (= ["full" "full"] (map (comp ex-message :error) @failures)))))
+  (doseq [thrown [(ex-info "full" {}) (StackOverflowError. "full")]]
+    (with-failures [failures]
+      (trace/trace-vars inverse {:to (fn [_] (throw thrown))})
+      (is (= 1 (inverse 1)))
+      (is (= ["full" "full"] (map (comp ex-message :error) @failures))))))
 
 (deftest a-sink-that-calls-what-is-traced-does-not-run-for-ever
   (is (= [:call :return]

@@ -1,8 +1,8 @@
 (ns magnetar.impl.context
   "Context values of a fiber: a map from names to values. The fibers that it starts and the messages that it sends share the map.
 
-  While a server handles a message, the values of its sender lie over the server's own. The map then says in its metadata what the server's own are, and
-  whose they are: a process that is started meanwhile shares the map, and all of it is its own.
+  While a server handles a message, the values of its sender lie over the server's own. A process that is started meanwhile shares that map, and all of
+  it is its own.
 
   What a fiber starts or sends takes its outgoing context along: the map, and the thread-locals of other libraries if `magnetar.scope.thread-locals` has
   them travel. Only Propagation looks into it. It is put in place for good on a thread that is new, else for a while."
@@ -101,61 +101,76 @@
 (defn- laid-over
   "The values of the second map over the first one's. If these are too many, only the second map."
   [own values]
-  (let [both (into (or own {}) values)]
-    (if (<= (how-many both) (long most)) both values)))
+  (cond
+    (empty? values) own
+    (empty? own) values
+    :else (let [both (into own values)]
+            (if (<= (how-many both) (long most)) both values))))
 
 (defn- values-over [own context]
   (laid-over (Propagation/valuesOf own) (Propagation/valuesOf context)))
 
-(defn over
-  "The context in which the process handles a message of this context: the values of the message over its own."
-  [^LocalProcess process own context]
-  (let [locals (Propagation/over own context nil)
-        about {::of (.pid process) ::own own ::sent (Propagation/withValues context nil)}]
-    (Propagation/over own context (with-meta (values-over own context) (if locals (assoc about ::locals locals) about)))))
+(defn- over
+  "The context with the values and thread-locals of `upper` over those of `lower`."
+  [lower upper]
+  (Propagation/over lower upper (values-over lower upper)))
 
-(defn- handling?
-  "Is it the context in which this process handles a message?"
-  [values]
-  (when-some [of (::of (meta values))]
-    (when-some [process (LocalProcess/current)]
-      (identical? of (.pid process)))))
+;; ---- while a process handles a message
+
+;; The context of the process itself, and the one that the message was sent in. The process keeps them, and not the context: what it starts meanwhile
+;; inherits that.
+(deftype Contexts [own sent])
+
+(defn- here
+  "The Contexts of the message that this process handles, or nil."
+  ^Contexts []
+  (when-some [process (LocalProcess/current)]
+    (.contexts process)))
 
 (defn own
-  "The context of this fiber; of a server that handles a message, the server's own."
+  "The context of this fiber; of a process that handles a message, the process's own."
   []
-  (let [values (.context (Fiber/current))]
-    (if (handling? values) (::own (meta values)) (outgoing))))
+  (if-some [contexts (here)]
+    (.-own contexts)
+    (outgoing)))
 
 (defn sent
-  "The thread-locals that the message which this server handles was sent with, as `outgoing`, without the context values: these would lead from
-  each message to the one before. Nil if it was sent without any, or if no message is handled."
+  "The context, as `outgoing`, that the message which this process handles was sent in. Nil if it was sent in none, or if no message is handled."
   []
-  (let [values (.context (Fiber/current))]
-    (when (handling? values) (::sent (meta values)))))
+  (when-some [contexts (here)]
+    (.-sent contexts)))
+
+(defn handle
+  "Calls f, in which this process handles a message that was sent in this context: the values of that lie over the process's own."
+  [^LocalProcess process context f]
+  (let [before (.contexts process)
+        own (own)]
+    (.setContexts process (Contexts. own context))
+    (try
+      (call-in (over own context) f)
+      (finally (.setContexts process before)))))
 
 ;; A state machine handles an event that it postponed while it handles a later message.
 
 (defn kept
   "The event, which remembers the context of the message that it came with."
   [event]
-  (let [values (.context (Fiber/current))]
-    (if (handling? values)
-      (vary-meta event assoc ::context (Propagation/withValues (::locals (meta values)) values))
-      event)))
+  (if-some [context (sent)]
+    (vary-meta event assoc ::sent context)
+    event))
 
 (defn retried
   "The event, which remembers that it came without a context if it remembers none."
   [event]
-  (if (and (handling? (.context (Fiber/current))) (not (contains? (meta event) ::context)))
-    (vary-meta event assoc ::context (own))
+  (if (and (here) (not (contains? (meta event) ::sent)))
+    (vary-meta event assoc ::sent nil)
     event))
 
 (defn call-as
-  "Calls f in the context that the event remembers, else in the current one."
+  "Calls f as for the message that the event remembers, else in the current context."
   [event f]
-  (if-some [[_ context] (find (meta event) ::context)]
-    (call-in context f)
+  (if-some [[_ context] (find (meta event) ::sent)]
+    (handle (LocalProcess/current) context f)
     (f)))
 
 (defn carried
@@ -164,5 +179,5 @@
   (if-some [context (outgoing)]
     (fn [& args]
       (let [own (outgoing)]
-        (call-in (Propagation/over own context (values-over own context)) #(apply f args))))
+        (call-in (over own context) #(apply f args))))
     f))

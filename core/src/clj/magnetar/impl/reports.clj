@@ -8,6 +8,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
+   (java.util.concurrent.atomic AtomicBoolean)
    (java.util.function Consumer Supplier UnaryOperator)
    (magnetar.kernel.report Excerpt Failures Failures$Failure Frames)))
 
@@ -66,6 +67,20 @@
   "Reports an error that this thread met and no caller will see; `site` names what threw it."
   ([error] (Failures/report (Thread/currentThread) error))
   ([^String site error] (Failures/report site (Thread/currentThread) error)))
+
+(defn unharmed
+  "A function that does what f does, of one argument, and returns nil where f throws. The first error is reported at the site, a later one only after
+  a success."
+  [site f]
+  (let [failing (AtomicBoolean.)]
+    (fn [x]
+      (try
+        (let [value (f x)]
+          (.set failing false)
+          value)
+        (catch Throwable t
+          (when (.compareAndSet failing false true)
+            (report site t)))))))
 
 (defn notice
   "Reports what another thread does, with `error` as its description."

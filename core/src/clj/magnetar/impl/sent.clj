@@ -15,12 +15,16 @@
 (def ^:private time-accessor
   (let [nothing (reify Consumer (accept [_ _]))
         no-more (fn [])]
-    (Propagation$Accessor. ::at (reify Supplier (get [_])) nothing no-more nothing no-more)))
+    (Propagation$Accessor. ::at (reify Supplier (get [_])) nothing no-more nothing no-more true)))
+
+;; When a message was sent, by the clock of the environment that it was sent in.
+(deftype Time [^Environment environment ^long nanos])
 
 (defn- now-of
-  "The clock of the sender; of a timer, which is no fiber, the clock of its environment."
+  "The time of the sender; of a timer, which is no fiber, the time of its environment."
   [^Fiber sender]
-  (.nanoTime (if sender (.environment sender) (Environment/current))))
+  (let [environment (if sender (.environment sender) (Environment/current))]
+    (Time. environment (.nanoTime environment))))
 
 (def ^:private observer
   (reify Traffic$Observer
@@ -47,7 +51,11 @@
       (propagation/use-accessors :sent nil))
     (swap! users disj user)))
 
-(defn at
-  "The nanoseconds of the clock at which the message with this context was sent; nil if they are not known."
+(defn waited
+  "For how many nanoseconds the message with this context has waited. Nil if that is not known, as of one that comes from a simulation or goes into one,
+  where there are two clocks."
   [context]
-  (Propagation/local context time-accessor))
+  (when-some [^Time sent (Propagation/local context time-accessor)]
+    (let [here (Environment/current)]
+      (when (identical? here (.-environment sent))
+        (- (.nanoTime here) (.-nanos sent))))))

@@ -7,18 +7,20 @@
    [magnetar.impl.propagation :as propagation]
    [magnetar.impl.runtime]
    [magnetar.impl.sent :as sent]
+   [magnetar.impl.telemetry :as telemetry]
    [magnetar.otel.current :as current]
    [magnetar.otel.instruments :as instruments]
    [magnetar.otel.spans :as spans]
    [magnetar.proc-lib.report :as report])
   (:import
-   (io.opentelemetry.api GlobalOpenTelemetry OpenTelemetry)))
+   (io.opentelemetry.api GlobalOpenTelemetry OpenTelemetry)
+   (magnetar.kernel.process Traffic)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private scope-name "magnetar")
 
-;; What is connected: {:open-telemetry .. :options .. :instrument .. :instruments ..}, or nil.
+;; What is connected: {:open-telemetry .. :options .. :parts ..}, or nil.
 (defonce ^:private connected (atom nil))
 
 (def ^:private lock
@@ -33,24 +35,45 @@
                       (arguments/data :open-telemetry open-telemetry)))
   open-telemetry)
 
-(defn- disconnect []
-  (when-some [{:keys [instrument instruments]} @connected]
-    (reset! connected nil)
-    (instrument/remove-instrument instrument)
-    (sent/want-no-more :otel)
-    (propagation/use-accessors :otel nil)
-    (report/add-to-crashes nil)
-    (instruments/close instruments)))
+(defn- detach
+  "Takes the parts out of where `attach` has put them, or some of them."
+  [{:keys [instrument listener observer instruments]}]
+  (instrument/remove-instrument instrument)
+  (telemetry/remove-listener listener)
+  (Traffic/remove observer)
+  (sent/want-no-more :otel)
+  (propagation/use-accessors :otel nil)
+  (report/add-to-crashes nil)
+  (instruments/close instruments))
 
-(defn- connect [^OpenTelemetry open-telemetry {:keys [message-name] :as options}]
-  (let [meter (.getMeter open-telemetry scope-name)
-        instruments (instruments/make meter)
-        instrument (spans/instrument (.getTracer open-telemetry scope-name) instruments message-name)]
-    (reset! connected {:open-telemetry open-telemetry :options options :instrument instrument :instruments instruments})
-    (propagation/use-accessors :otel current/besides)
-    (report/add-to-crashes current/ids)
-    (sent/want :otel)
-    (instrument/add instrument)))
+(defn- attach [{:keys [instrument listener observer]}]
+  (propagation/use-accessors :otel current/besides)
+  (report/add-to-crashes current/ids)
+  (sent/want :otel)
+  (Traffic/add observer)
+  (telemetry/add listener)
+  (instrument/add instrument))
+
+(defn- parts [^OpenTelemetry open-telemetry {:keys [message-name]}]
+  (let [instruments (instruments/make (.getMeter open-telemetry scope-name))]
+    {:instruments instruments
+     :instrument (spans/instrument (.getTracer open-telemetry scope-name) instruments message-name)
+     :listener (instruments/restart-listener (:restarts instruments))
+     :observer (instruments/loss-observer (:dead-letters instruments))}))
+
+(defn- disconnect []
+  (when-some [{:keys [parts]} @connected]
+    (reset! connected nil)
+    (detach parts)))
+
+(defn- connect [open-telemetry options]
+  (let [parts (parts open-telemetry options)]
+    (try
+      (attach parts)
+      (catch Throwable t
+        (detach parts)
+        (throw t)))
+    (reset! connected {:open-telemetry open-telemetry, :options options, :parts parts})))
 
 (defn start
   "Connects; if another OpenTelemetry is connected, that is disconnected first."

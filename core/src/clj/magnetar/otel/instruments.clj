@@ -2,12 +2,15 @@
   "The instruments of OpenTelemetry that Magnetar records with, and those that read what it counts."
   {:no-doc true}
   (:require
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.telemetry :as telemetry]
+   [magnetar.otel.attributes :as attributes])
   (:import
    (io.opentelemetry.api.metrics DoubleHistogram LongCounter Meter ObservableLongMeasurement)
+   (java.lang AutoCloseable)
    (java.util List)
    (java.util.function Consumer)
-   (magnetar.kernel.process DeadLetters ProcessTable)))
+   (magnetar.kernel.process ProcessTable Traffic$Observer)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,37 +29,43 @@
   (reify Consumer
     (accept [_ measurement] (.record ^ObservableLongMeasurement measurement (long (f))))))
 
-(defn- count-of-processes []
-  (.size (ProcessTable/all)))
-
-(defn- processes ^java.lang.AutoCloseable [^Meter meter]
+(defn- processes ^AutoCloseable [^Meter meter]
   (-> (.upDownCounterBuilder meter "magnetar.processes")
       (.setUnit "{process}")
       (.setDescription "Processes that live")
-      (.buildWithCallback (reading count-of-processes))))
+      (.buildWithCallback (reading #(ProcessTable/count)))))
 
-(defn- dead-letters ^java.lang.AutoCloseable [^Meter meter]
-  (-> (.counterBuilder meter "magnetar.dead_letters")
-      (.setUnit "{message}")
-      (.setDescription "Messages that were sent to processes which are dead, or to names that no process has")
-      (.buildWithCallback (reading #(DeadLetters/count)))))
-
-(defn- restarts ^LongCounter [^Meter meter]
-  (-> (.counterBuilder meter "magnetar.supervisor.restarts")
-      (.setUnit "{restart}")
-      (.setDescription "Children that supervisors have started again")
+(defn- counter ^LongCounter [^Meter meter ^String named ^String unit ^String description]
+  (-> (.counterBuilder meter named)
+      (.setUnit unit)
+      (.setDescription description)
       (.build)))
 
 (defn make
-  "The instruments of the meter: :queue, :handling and :calling are histograms, :restarts a counter, :observed those that read."
+  "The instruments of the meter: :queue, :handling and :calling are histograms, :restarts and :dead-letters counters, and :processes is read."
   [meter]
   {:queue (durations meter "magnetar.server.queue.duration" "How long messages of servers wait in the mailbox")
    :handling (durations meter "magnetar.server.handling.duration" "How long servers handle messages")
    :calling (durations meter "magnetar.call.duration" "How long callers wait for the end of a call")
-   :restarts (restarts meter)
-   :observed [(processes meter) (dead-letters meter)]})
+   :restarts (counter meter "magnetar.supervisor.restarts" "{restart}" "Children that supervisors have started again")
+   :dead-letters (counter meter "magnetar.dead_letters" "{message}" "Messages that did not arrive")
+   :processes (processes meter)})
+
+(defn restart-listener
+  "A listener that counts restarts with the counter."
+  [^LongCounter restarts]
+  (telemetry/listener {:restarted (fn [supervisor child _] (.add restarts 1 (attributes/of-restart supervisor child)))}))
+
+(defn loss-observer
+  "An observer of messages that counts those that do not arrive with the counter."
+  ^Traffic$Observer [^LongCounter dead-letters]
+  (reify Traffic$Observer
+    (loses [_ _ _ _]
+      (try
+        (.add dead-letters 1)
+        (catch Throwable _))))) ; an observer must not throw
 
 (defn close
   "Lets the instruments no longer read."
-  [{:keys [observed]}]
-  (run! #(.close ^java.lang.AutoCloseable %) observed))
+  [{:keys [processes]}]
+  (.close ^AutoCloseable processes))

@@ -9,13 +9,14 @@
    [magnetar.impl.context :as context]
    [magnetar.impl.otp.host]
    [magnetar.impl.otp.instrument :as instrument]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.sent :as sent]
    [magnetar.otel.attributes :as attributes]
    [magnetar.otel.current :as current])
   (:import
    (io.opentelemetry.api.common Attributes)
-   (io.opentelemetry.api.metrics DoubleHistogram LongCounter)
+   (io.opentelemetry.api.metrics DoubleHistogram)
    (io.opentelemetry.api.trace Span SpanBuilder SpanContext SpanKind StatusCode Tracer)
    (io.opentelemetry.context Context Scope)
    (magnetar.impl.otp Instrument)
@@ -54,10 +55,12 @@
 
 ;; ---- what servers handle
 
-(defn- named
-  "What the program calls the message: a text, or nil."
-  [name-of message]
-  (some-> (name-of message) attributes/plain))
+(defn- naming
+  "A function that returns what the program calls a message, a text; nil where the program has no name for it, or its function fails."
+  [name-of]
+  (if name-of
+    (reports/unharmed "the :message-name of magnetar.otel" #(some-> (name-of %) attributes/plain))
+    (constantly nil)))
 
 (defn- follow
   "Makes the span of the call a child of the caller's."
@@ -89,20 +92,19 @@
 (defn- waited
   "For how many seconds the message that this server handles was in the mailbox; nil if that is not known."
   []
-  (when-some [at (sent/at (context/sent))]
-    (/ (double (- (clock/now) (long at))) 1e9)))
+  (some-> (sent/waited (context/sent)) double (/ 1e9)))
 
-(defn- handles [tracer ^DoubleHistogram waits name-of server kind message]
+(defn- handles [tracer ^DoubleHistogram waits named server kind message]
   (let [seconds (waited)
-        ^Begun begun (server-span tracer server kind (when name-of (named name-of (instrument/request kind message))))]
+        ^Begun begun (server-span tracer server kind (named (instrument/request kind message)))]
     (when seconds
       (.record waits (double seconds) ^Attributes (.-attributes begun)))
     begun))
 
 ;; ---- calls
 
-(defn- calls [tracer name-of address request]
-  (let [about (attributes/about (instrument/label-at address) (attributes/registered address) (when name-of (named name-of request)) :calls)]
+(defn- calls [tracer named address request]
+  (let [about (attributes/about (instrument/label-at address) (attributes/registered address) (named request) :calls)]
     (begin (builder tracer SpanKind/CLIENT about) (.-metric about))))
 
 ;; ---- the instrument
@@ -113,10 +115,10 @@
 
 (defn instrument
   "The instrument with a tracer and instruments of OpenTelemetry. (name-of message), or nil, is what spans call a message."
-  ^Instrument [tracer {:keys [queue handling calling ^LongCounter restarts]} name-of]
-  (reify Instrument
-    (handles [_ server kind message] (handles tracer queue name-of server kind message))
-    (handled [_ begun _ error] (end begun handling (instrument/failure error) attributes/thrown))
-    (calls [_ _ address request] (calls tracer name-of address request))
-    (called [_ begun error] (end begun calling (instrument/failure error) no-event))
-    (restarts [_ supervisor child _] (.add restarts 1 (attributes/of-restart supervisor child)))))
+  ^Instrument [tracer {:keys [queue handling calling]} name-of]
+  (let [named (naming name-of)]
+    (reify Instrument
+      (handles [_ server kind message] (handles tracer queue named server kind message))
+      (handled [_ begun _ error] (end begun handling (instrument/failure error) attributes/thrown))
+      (calls [_ _ address request] (calls tracer named address request))
+      (called [_ begun error] (end begun calling (instrument/failure error) no-event)))))

@@ -12,13 +12,13 @@
    [magnetar.impl.inspect.overview :as overview]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
+   [magnetar.impl.telemetry :as telemetry]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor.children :as children]
    [magnetar.supervisor.specs :as specs])
   (:import
    (clojure.lang PersistentQueue)
-   (magnetar.impl.otp Instruments)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
@@ -222,7 +222,7 @@
   [{:keys [who intensity period] :as state} child reason]
   (if-some [state (add-restart state)]
     (do
-      (Instruments/restarts who (if (dynamic? state) (:key child) (:id child)) reason)
+      (telemetry/restarted who (if (dynamic? state) (:key child) (:id child)) reason)
       (restart-group state child))
     (do
       (children/tell :too-many-restarts who child reason {:intensity intensity :period-ms (quot (long period) 1000000)})

@@ -34,8 +34,8 @@
 
 (def ^:private longest-queue 10000)
 
-;; `failing` is true from an error that was reported to the next event without one.
-(deftype Listener [f events ^long blocked-nanos ^ArrayBlockingQueue queue ^AtomicLong dropped ^AtomicBoolean ended ^AtomicBoolean failing])
+;; `call` is f, and throws nothing.
+(deftype Listener [f call events ^long blocked-nanos ^ArrayBlockingQueue queue ^AtomicLong dropped ^AtomicBoolean ended])
 
 (defonce ^:private listeners (atom []))
 
@@ -56,14 +56,6 @@
   []
   (quiet-in? (.context (Fiber/current))))
 
-(defn- hand [^Listener listener event]
-  (try
-    ((.-f listener) event)
-    (.set ^AtomicBoolean (.-failing listener) false)
-    (catch Throwable t
-      (when (.compareAndSet ^AtomicBoolean (.-failing listener) false true)
-        (reports/report (fibers/site-of "the listener" (.-f listener)) t)))))
-
 (def ^:private end ::end)
 
 (def ^:private interrupted ::interrupted)
@@ -83,7 +75,7 @@
     (let [event (next-event listener)]
       (when-not (identical? end event)
         (when-not (identical? interrupted event)
-          (hand listener event))
+          ((.-call listener) event))
         (when-not (and (.get ^AtomicBoolean (.-ended listener)) (.isEmpty ^ArrayBlockingQueue (.-queue listener)))
           (recur))))))
 
@@ -126,6 +118,8 @@
                (let [birth (.remove births pid)]
                  (telling :exit (cond-> {:pid pid, :reason reason}
                                   birth (assoc :lived-ms (telemetry/ms (- (clock/now) (long birth))))))))
+     :restarted (fn [supervisor child reason]
+                  (telling :restart {:supervisor supervisor, :id child, :reason reason}))
      :mailbox-grew (fn [pid messages]
                      (telling :mailbox-high-water {:pid pid, :messages messages}))
      :channel-blocked (fn [operation nanos]
@@ -146,9 +140,7 @@
     (called [_ [operation address label begun] error]
       (telling :call (cond-> {:function (if (vector? operation) (first operation) operation), :to address, :behaviour label
                               :by (events/by), :took-ms (telemetry/ms (- (clock/now) (long begun)))}
-                       error (assoc :error error))))
-    (restarts [_ supervisor child reason]
-      (telling :restart {:supervisor supervisor, :id child, :reason reason}))))
+                       error (assoc :error error))))))
 
 (def ^:private of-messages
   (reify Traffic$Observer
@@ -164,8 +156,8 @@
 (defonce ^:private on (atom #{}))
 
 (def ^:private sources
-  {:kernel [#(telemetry/add kernel-events) #(telemetry/remove-listener kernel-events) [:spawn :exit :mailbox-high-water :channel-blocked :scope-timeout]]
-   :servers [#(instrument/add of-servers) #(instrument/remove-instrument of-servers) [:restart :call]]
+  {:kernel [#(telemetry/add kernel-events) #(telemetry/remove-listener kernel-events) [:spawn :exit :restart :mailbox-high-water :channel-blocked :scope-timeout]]
+   :servers [#(instrument/add of-servers) #(instrument/remove-instrument of-servers) [:call]]
    :messages [#(Traffic/add of-messages) #(Traffic/remove of-messages) [:dead-letter]]})
 
 (defn- switch
@@ -183,10 +175,21 @@
   (.set ^AtomicBoolean (.-ended listener) true)
   (.offer ^ArrayBlockingQueue (.-queue listener) end)) ; if it is full, the thread is awake, and sees that it has ended
 
-(defn- take-out [f]
-  (let [[gone left] ((juxt filterv remove) #(= f (.-f ^Listener %)) @listeners)]
-    (reset! listeners (vec left))
-    (run! end-listener gone)))
+(defn- listener-of ^Listener [f]
+  (first (filter #(= f (.-f ^Listener %)) @listeners)))
+
+(defn- new-listener [f events blocked]
+  (doto (Listener. f (reports/unharmed (fibers/site-of "the listener" f) f) events blocked (ArrayBlockingQueue. longest-queue) (AtomicLong.)
+                   (AtomicBoolean.))
+    start-thread))
+
+(defn- with-options
+  "The same listener, with its queue and its thread, for other events."
+  [^Listener listener events blocked]
+  (Listener. (.-f listener) (.-call listener) events blocked (.-queue listener) (.-dropped listener) (.-ended listener)))
+
+(defn- without [f listeners]
+  (filterv #(not= f (.-f ^Listener %)) listeners))
 
 (defn- check-kinds [chosen]
   (when-not (or (nil? chosen) (and (coll? chosen) (seq chosen)))
@@ -206,11 +209,10 @@
   (arguments/function "add-listener" f "(telemetry/add-listener prn)")
   (check-kinds events)
   (let [blocked (arguments/period ":blocked-for" (if (nil? blocked-for) 1000 blocked-for))
-        listener (Listener. f (set (or events kinds)) blocked (ArrayBlockingQueue. longest-queue) (AtomicLong.) (AtomicBoolean.) (AtomicBoolean.))]
+        events (set (or events kinds))]
     (locking listeners
-      (take-out f)
-      (start-thread listener)
-      (swap! listeners conj listener)
+      (let [listener (if-some [old (listener-of f)] (with-options old events blocked) (new-listener f events blocked))]
+        (swap! listeners #(conj (without f %) listener)))
       (switch))
     f))
 
@@ -218,7 +220,9 @@
   "Removes the listener."
   [f]
   (locking listeners
-    (take-out f)
+    (when-some [listener (listener-of f)]
+      (swap! listeners #(without f %))
+      (end-listener listener))
     (switch)))
 
 (defn shown

@@ -80,16 +80,15 @@
         (when (instrument/failure error)
           (.increment ^LongAdder (.-failures behaviour)))))
     (calls [_ _ _ _] nil)
-    (called [_ _ _])
-    (restarts [_ _ _ _] (count-one metrics :restarts))))
+    (called [_ _ _])))
 
 (defn- of-messages [metrics]
   (reify Traffic$Observer
     (takes [_ _ context]
-      (when-some [at (sent/at context)]
+      (when-some [nanos (sent/waited context)]
         (let [server (some-> (LocalProcess/current) .server)]
           (when (instance? Server server)
-            (.add ^Histogram (.-queue (behaviour-of metrics server)) (- (clock/now) (long at)))))))
+            (.add ^Histogram (.-queue (behaviour-of metrics server)) (long nanos))))))
     (loses [_ _ _ _] (count-one metrics :dead-letters))))
 
 (defn- kernel-events [metrics]
@@ -99,6 +98,7 @@
                (count-one metrics :exited)
                (when-not (report/silent? reason)
                  (count-one metrics :crashed)))
+     :restarted (fn [_ _ _] (count-one metrics :restarts))
      :mailbox-grew (fn [_ _] (count-one metrics :mailbox-high-waters))
      :channel-blocked (fn [_ _] (count-one metrics :channels-blocked))
      :scope-timed-out (fn [_] (count-one metrics :scope-timeouts))}))
@@ -130,7 +130,7 @@
         of-processes [:spawned :exited :crashed]]
     (merge {:since (.-since metrics)
             :behaviours (update-vals (into {} (.-behaviours metrics)) of-behaviour)
-            :processes (assoc (select-keys counts of-processes) :live (.size (ProcessTable/all)))}
+            :processes (assoc (select-keys counts of-processes) :live (ProcessTable/count))}
            (apply dissoc counts of-processes))))
 
 ;; ---- on and off

@@ -310,7 +310,7 @@
   [^Server server message state debug]
   (let [^LocalProcess process (.-process server)]
     (if-some [context (.takeMessageContext process)]
-      (context/call-in (context/over process (context/own) context) #(handle-here server message state debug))
+      (context/handle process context #(handle-here server message state debug))
       (context/restored (handle-here server message state debug)))))
 
 (defn- step [^Server server message state debug nanos]

@@ -12,7 +12,8 @@
    (clojure.lang Associative ILookup IPending)
    (java.io Writer)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess ProcessInfo)))
+   (magnetar.kernel.process LocalProcess ProcessInfo)
+   (magnetar.kernel.report Unwinding)))
 
 (set! *warn-on-reflection* true)
 
@@ -199,8 +200,10 @@
     (set-depth fiber :off)
     (try
       (sink event)
-      (catch Exception e
-        (when (instance? InterruptedException e)
+      (catch Unwinding told-to-end
+        (throw told-to-end))
+      (catch Throwable t
+        (when (instance? InterruptedException t)
           (.interrupt (Thread/currentThread)))
-        (reports/report "sink of magnetar.trace" e))
+        (reports/report "sink of magnetar.trace" t))
       (finally (.setContext fiber before)))))

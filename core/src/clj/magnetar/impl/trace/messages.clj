@@ -57,7 +57,7 @@
 (def ^:private cause-accessor
   (let [set (reify Consumer (accept [_ x] (remember x)))
         clear (reify Runnable (run [_] (remember nil)))]
-    (Propagation$Accessor. ::because (reify Supplier (get [_] (causes-of (remembered)))) set clear set clear)))
+    (Propagation$Accessor. ::because (reify Supplier (get [_] (causes-of (remembered)))) set clear set clear true)))
 
 (defn- mark-in
   "What a message with this context carries: a Mark, a map of causes, or nil."

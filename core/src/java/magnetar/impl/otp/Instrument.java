@@ -1,7 +1,7 @@
 package magnetar.impl.otp;
 
 /**
- * Learns of the messages that servers handle, of the calls that processes make, and of restarts. {@link Instruments} installs it.
+ * Learns of the messages that servers handle and of the calls that processes make. {@link Instruments} installs it.
  *
  * <p>Its methods run on the thread of the server or of the caller, and may set context values there until the end.
  * They neither wait nor send messages. What they throw is reported once, and the program goes on.
@@ -46,14 +46,4 @@ public interface Instrument {
      *     its {@code :else} as time ran out
      */
     void called(Object token, Throwable error);
-
-    /**
-     * The supervisor, which is the current process, is about to start a child again that has ended. If its
-     * strategy restarts more children with it, that is one restart.
-     *
-     * @param supervisor the name or the pid of the supervisor
-     * @param child the id of the child; its key, a number, if the supervisor has children without ids
-     * @param reason what the child ended for
-     */
-    default void restarts(Object supervisor, Object child, Object reason) {}
 }

@@ -1,15 +1,15 @@
 package magnetar.impl.otp;
 
 import clojure.lang.IFn;
-import java.util.Arrays;
+import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.report.Failures;
 
 /**
- * The instruments of servers, calls and supervisors.
+ * The instruments of servers and calls.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Without an instrument a message and a call read one field, and allocate nothing.
+ *   <li>Without an instrument a message and a call find the list empty, and allocate nothing.
  *   <li>An instrument that was told of a beginning is told of its end, also if it was removed meanwhile. It is told
  *       of no other end. Ends come in the reverse order of the beginnings.
  *   <li>An instrument never throws into the program. Its first error is reported. If it fails at a beginning, it is
@@ -17,8 +17,7 @@ import magnetar.kernel.report.Failures;
  * </ol>
  */
 public final class Instruments {
-    // Set by the thread that adds or removes, read by any. Null for no instrument, so that a check is one read.
-    private static volatile Installed[] installed;
+    private static final CopyOnWriteArrayList<Installed> ALL = new CopyOnWriteArrayList<>();
 
     // Set or read by any thread. Without the namespace that sets it there are no servers.
     private static volatile IFn labels;
@@ -66,30 +65,23 @@ public final class Instruments {
     }
 
     /** Adds an instrument. It learns of what begins from now on. */
-    public static synchronized void add(Instrument instrument) {
-        Installed[] now = installed;
-        Installed[] next = now == null ? new Installed[1] : Arrays.copyOf(now, now.length + 1);
-        next[next.length - 1] = new Installed(instrument);
-        installed = next;
+    public static void add(Instrument instrument) {
+        ALL.add(new Installed(instrument));
     }
 
     /** Removes an instrument, if it is installed. */
-    public static synchronized void remove(Instrument instrument) {
-        Installed[] now = installed;
-        if (now != null) {
-            Installed[] left = Arrays.stream(now).filter(each -> each.instrument != instrument).toArray(Installed[]::new);
-            installed = left.length == 0 ? null : left;
-        }
+    public static void remove(Instrument instrument) {
+        ALL.removeIf(each -> each.instrument == instrument);
     }
 
     /** True if there is an instrument. */
     public static boolean isOn() {
-        return installed != null;
+        return !ALL.isEmpty();
     }
 
     /** Tells the instruments that the server handles the message; returns what its end is told to. */
     public static Begun handles(Object server, Object kind, Object message) {
-        Begun begun = new Begun(installed, server);
+        Begun begun = new Begun(server);
         for (int i = 0; i < begun.all.length; i++) {
             try {
                 begun.tokens[i] = begun.all[i].instrument.handles(server, kind, message);
@@ -102,7 +94,7 @@ public final class Instruments {
 
     /** Tells the instruments that a call is made; returns what its end is told to. */
     public static Begun calls(Object operation, Object address, Object request) {
-        Begun begun = new Begun(installed, null);
+        Begun begun = new Begun(null);
         for (int i = 0; i < begun.all.length; i++) {
             try {
                 begun.tokens[i] = begun.all[i].instrument.calls(operation, address, request);
@@ -113,29 +105,14 @@ public final class Instruments {
         return begun;
     }
 
-    /** Tells the instruments that the supervisor starts a child again. */
-    public static void restarts(Object supervisor, Object child, Object reason) {
-        Installed[] all = installed;
-        for (int i = 0; all != null && i < all.length; i++) {
-            try {
-                all[i].instrument.restarts(supervisor, child, reason);
-            } catch (Throwable error) {
-                all[i].failed(error);
-            }
-        }
-    }
-
     /** A message that is being handled, or a call that is being made. */
     public static final class Begun {
-        private static final Installed[] NONE = new Installed[0];
-
-        private final Installed[] all;
+        private final Installed[] all = ALL.toArray(new Installed[0]);
         private final Object[] tokens;
         private final Object server; // null for a call
 
-        Begun(Installed[] all, Object server) {
-            this.all = all == null ? NONE : all;
-            this.tokens = new Object[this.all.length];
+        Begun(Object server) {
+            this.tokens = new Object[all.length];
             this.server = server;
         }
 

@@ -1,9 +1,8 @@
 package magnetar.impl.telemetry;
 
-import clojure.lang.IFn;
+import clojure.lang.IPersistentVector;
 import clojure.lang.Indexed;
 import clojure.lang.Keyword;
-import clojure.lang.RT;
 import clojure.lang.Symbol;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -31,7 +30,9 @@ import magnetar.kernel.scope.Scope;
  * <p>Invariants:
  * <ol>
  *   <li>While no recording enables one of the events, nothing here is told of anything.
- *   <li>A value of the program is written as the program's redaction allows, as short text.
+ *   <li>Of a value of the program only an outline is written: keywords, symbols and classes. So no secret gets
+ *       into a recording, and no code of the program runs, such as its redaction: an event is written before the
+ *       death of a process is announced, or on the thread of the timers.
  * </ol>
  *
  * <p>A carrier that is pinned has an event of the JDK, {@code jdk.VirtualThreadPinned}.
@@ -144,13 +145,21 @@ public final class RecorderTelemetry {
 
     // --- text
 
-    /** A name as it is, any other value as the program lets it be shown. */
-    private static String text(Object value) {
-        if (value == null || value instanceof Keyword || value instanceof Symbol || value instanceof Pid) {
-            return value instanceof Pid p ? p.text() : String.valueOf(value);
-        }
-        IFn shown = (IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern("magnetar.impl.inspect.shown", "shown"));
-        return (String) shown.invoke(value);
+    /** A pid, or what the program has given as a name. Of anything else the outline. */
+    private static String name(Object value) {
+        return value instanceof String || value instanceof Number ? value.toString() : outline(value);
+    }
+
+    /** What sort of value it is: keywords and symbols as they are, a vector by its first value, else the class. */
+    private static String outline(Object value) {
+        return switch (value) {
+            case null -> "nil";
+            case Pid pid -> pid.text();
+            case Keyword word -> word.toString();
+            case Symbol word -> word.toString();
+            case IPersistentVector vector when vector.length() > 0 -> "[" + outline(vector.nth(0)) + (vector.length() > 1 ? " ..]" : "]");
+            default -> value.getClass().getName();
+        };
     }
 
     // --- sources
@@ -161,7 +170,7 @@ public final class RecorderTelemetry {
             Spawn event = new Spawn();
             if (event.isEnabled()) {
                 event.of(pid);
-                event.parent = parent == null ? null : text(parent);
+                event.parent = parent == null ? null : ((Pid) parent).text();
                 event.commit();
             }
         }
@@ -171,7 +180,18 @@ public final class RecorderTelemetry {
             Exit event = new Exit();
             if (event.isEnabled()) {
                 event.of(pid);
-                event.reason = text(reason);
+                event.reason = outline(reason);
+                event.commit();
+            }
+        }
+
+        @Override
+        public void restarted(Object supervisor, Object child, Object reason) {
+            Restart event = new Restart();
+            if (event.isEnabled()) {
+                event.supervisor = name(supervisor);
+                event.child = name(child);
+                event.reason = outline(reason);
                 event.commit();
             }
         }
@@ -216,7 +236,7 @@ public final class RecorderTelemetry {
                 return null;
             }
             event.function = String.valueOf(operation instanceof Indexed called ? called.nth(0) : operation);
-            event.server = text(address);
+            event.server = name(address);
             event.behaviour = Instruments.labelAt(address);
             event.begin();
             return event;
@@ -228,17 +248,6 @@ public final class RecorderTelemetry {
             event.failed = error != null;
             event.commit();
         }
-
-        @Override
-        public void restarts(Object supervisor, Object child, Object reason) {
-            Restart event = new Restart();
-            if (event.isEnabled()) {
-                event.supervisor = text(supervisor);
-                event.child = text(child);
-                event.reason = text(reason);
-                event.commit();
-            }
-        }
     }
 
     private static final class OfMessages implements Traffic.Observer {
@@ -246,8 +255,8 @@ public final class RecorderTelemetry {
         public void loses(Object to, Object message, Object context) {
             try {
                 DeadLetter event = new DeadLetter();
-                event.to = text(to);
-                event.message = text(message);
+                event.to = name(to);
+                event.message = outline(message);
                 event.commit();
             } catch (Throwable notWritten) {
                 // An observer does not throw. The recording lacks one event.
@@ -259,7 +268,7 @@ public final class RecorderTelemetry {
 
     /** A source, and the events that it writes. */
     private enum Source {
-        KERNEL(List.of(Spawn.class, Exit.class, MailboxHighWater.class, ChannelBlocked.class, ScopeTimeout.class)) {
+        KERNEL(List.of(Spawn.class, Exit.class, Restart.class, MailboxHighWater.class, ChannelBlocked.class, ScopeTimeout.class)) {
             private final OfKernel source = new OfKernel();
 
             @Override
@@ -271,7 +280,7 @@ public final class RecorderTelemetry {
                 }
             }
         },
-        SERVERS(List.of(Call.class, Restart.class)) {
+        SERVERS(List.of(Call.class)) {
             private final OfServers source = new OfServers();
 
             @Override

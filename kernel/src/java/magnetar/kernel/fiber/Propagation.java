@@ -59,8 +59,15 @@ public final class Propagation {
      * @param clear takes its value away
      * @param restore gives it the value back that it had before {@code set} or {@code clear}
      * @param unset takes its value away, as it had none before {@code set}
+     * @param isOfMessage whether it says something of a message, and nothing of what a program may ask for
      */
-    public record Accessor(Object key, Supplier<?> get, Consumer<Object> set, Runnable clear, Consumer<Object> restore, Runnable unset) {
+    public record Accessor(Object key, Supplier<?> get, Consumer<Object> set, Runnable clear, Consumer<Object> restore, Runnable unset,
+            boolean isOfMessage) {
+        /** Access to a thread-local that a program may ask for. */
+        public Accessor(Object key, Supplier<?> get, Consumer<Object> set, Runnable clear, Consumer<Object> restore, Runnable unset) {
+            this(key, get, set, clear, restore, unset, false);
+        }
+
         private Object value() {
             try {
                 return get.get();
@@ -116,6 +123,15 @@ public final class Propagation {
             this.locals = locals;
         }
 
+        private boolean isOfMessage() {
+            for (int i = 0; i < locals.length; i++) {
+                if (locals[i] != null && !by.accessors[i].isOfMessage) {
+                    return false;
+                }
+            }
+            return values == null;
+        }
+
         /** The same, of the thread-locals that travel by the other propagation too. */
         private Captured as(Propagation other) {
             if (by == other) {
@@ -135,6 +151,11 @@ public final class Propagation {
     /** The context values of what was captured, or null. */
     public static Object valuesOf(Object captured) {
         return captured instanceof Captured c ? c.values : captured;
+    }
+
+    /** The context of a message; null if a program may ask for nothing in it. */
+    public static Object askedFor(Object captured) {
+        return captured instanceof Captured c && c.isOfMessage() ? null : captured;
     }
 
     /** The first captured thread-local whose value is of the class; null if there is none. */

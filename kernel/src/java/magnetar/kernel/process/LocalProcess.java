@@ -405,7 +405,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         }
         Delivery.wake(this, answer);
         if (notice != null) {
-            Telemetry.exited(pid(), reason);
+            tellOfDeath();
             notice.announce();
         }
     }
@@ -467,6 +467,12 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         return notice;
     }
 
+    private void tellOfDeath() {
+        if (Telemetry.isOn() && !isGuest()) {
+            Telemetry.exited(pid(), reason);
+        }
+    }
+
     /** Called when the body has ended, with all scopes in it. */
     void end(Object why, Object value) {
         Simulated.switchPoint();
@@ -484,7 +490,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
                     }
                     notice = die(own ? value : null);
                 }
-                Telemetry.exited(pid(), reason);
+                tellOfDeath();
                 notice.announce();
                 NoMemory.awaited(tries > 0);
                 return;

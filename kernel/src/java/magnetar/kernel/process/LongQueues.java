@@ -124,7 +124,9 @@ public final class LongQueues {
     }
 
     private static void warnOf(LocalProcess p, long messages, String sender, String line) {
-        Telemetry.mailboxGrew(p.pid(), messages);
+        if (Telemetry.isOn()) {
+            Telemetry.mailboxGrew(p.pid(), messages);
+        }
         try {
             String text = sentence(p, messages, sender, line);
             warn(new Warning(p.pid(), messages, sender, line, text));

@@ -6,6 +6,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.PerEnvironment;
@@ -120,6 +122,31 @@ public final class ProcessTable {
         return List.copyOf(all);
     }
 
+    /**
+     * How many processes there are, without those that threads are for a while. Approximate: one that is
+     * passivated or taken up meanwhile may be counted twice, or not at all.
+     */
+    public static long count() {
+        Set<LocalProcess> simulated = SIMULATED.current();
+        LongAdder count = new LongAdder();
+        Consumer<LocalProcess> visit = p -> {
+            if (!p.isGuest() && isLive(p)) {
+                count.increment();
+            }
+        };
+        if (simulated != null) {
+            simulated.forEach(visit);
+        } else {
+            Passivated.each(visit);
+            Fibers.each(f -> {
+                if (f.home() instanceof LocalProcess p) {
+                    visit.accept(p);
+                }
+            });
+        }
+        return count.sum();
+    }
+
     /** The passivated processes of this simulation, ordered by pid. */
     public static List<LocalProcess> atRest() {
         return SIMULATED.current().stream().filter(p -> p.pid().process() == p && p.mailbox() instanceof OpenMailbox open && open.holdsOneAtRest())
@@ -133,9 +160,13 @@ public final class ProcessTable {
     }
 
     private static void addLive(LocalProcess p, Set<LocalProcess> all) {
-        if (p.pid().process() == p) {
+        if (isLive(p)) {
             all.add(p);
         }
+    }
+
+    private static boolean isLive(LocalProcess p) {
+        return p.pid().process() == p;
     }
 
     /** Waits at most so many nanoseconds until the process has ended. Returns how it ended, or null. */

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Exit;
+import magnetar.kernel.fiber.Propagation;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Latch;
@@ -61,6 +62,7 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
 
         // Only accessed by the owner.
         private Object messageContext;
+        private Object contexts;
 
         private RareState() {}
     }
@@ -157,7 +159,7 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
             for (Node n = from == null ? mailbox.drain() : from; n != null; n = n.next == null ? mailbox.drain() : n.next) {
                 Object made = matcher.match(n.message);
                 if (made != null) {
-                    keepContext(n.context());
+                    keepContext(process().server() == null ? Propagation.askedFor(n.context()) : n.context());
                     mailbox.remove(n);
                     tell(n.message, n.context());
                     return made;
@@ -186,13 +188,32 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
     void keepContext(Object context) {
         RareState r = rare;
         if (r == null && context != null) {
-            synchronized (this) {
-                r = makeRare();
-            }
+            r = lockedRare();
         }
         if (r != null) {
             r.messageContext = context;
         }
+    }
+
+    /** What the Clojure API keeps of contexts while the owner handles a message, or null. Called by the owner. */
+    public Object contexts() {
+        RareState r = rare;
+        return r == null ? null : r.contexts;
+    }
+
+    /** Sets what {@link #contexts} returns. Called by the owner. */
+    public void setContexts(Object next) {
+        RareState r = rare;
+        if (r == null && next != null) {
+            r = lockedRare();
+        }
+        if (r != null) {
+            r.contexts = next;
+        }
+    }
+
+    private synchronized RareState lockedRare() {
+        return makeRare();
     }
 
     private void refuseIfClosed() {

@@ -145,7 +145,7 @@ public final class Spawn {
 
     /**
      * Lists a new process, if it belongs to a simulation, gives it the group leader of its starter, and tells
-     * of it. If its start fails, it is told of as one that has exited.
+     * of it, unless it is a guest. If its start fails, it is told of as one that has exited.
      */
     private static void list(Fiber starter, LocalProcess process) {
         ProcessTable.made(process);
@@ -153,7 +153,7 @@ public final class Spawn {
         if (parent != null) {
             process.setLeader(parent.leader());
         }
-        if (Telemetry.isOn()) {
+        if (Telemetry.isOn() && !process.isGuest()) {
             Telemetry.spawned(process.pid(), parent == null ? null : parent.pid());
         }
     }

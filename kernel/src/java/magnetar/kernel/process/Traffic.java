@@ -1,6 +1,6 @@
 package magnetar.kernel.process;
 
-import java.util.Arrays;
+import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.fiber.Fiber;
 
 /**
@@ -9,15 +9,14 @@ import magnetar.kernel.fiber.Fiber;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Without an observer each method reads one field and allocates nothing.
+ *   <li>Without an observer each method finds the list empty and allocates nothing.
  *   <li>An observer is called outside of all locks, on the thread that sends, takes or drops the message.
  *   <li>A message is shown as sent before another process can take it.
  *   <li>An observer gets the context that the one before it returned.
  * </ol>
  */
 public final class Traffic {
-    // Set under the lock of the class, read by any thread. Null for no observer, so that a check is one read.
-    private static volatile Observer[] all;
+    private static final CopyOnWriteArrayList<Observer> ALL = new CopyOnWriteArrayList<>();
 
     private Traffic() {}
 
@@ -53,53 +52,41 @@ public final class Traffic {
     }
 
     /** Adds an observer, after those that are there. */
-    public static synchronized void add(Observer next) {
-        Observer[] now = all == null ? new Observer[1] : Arrays.copyOf(all, all.length + 1);
-        now[now.length - 1] = next;
-        all = now;
+    public static void add(Observer next) {
+        ALL.add(next);
     }
 
     /** Removes an observer that was added, if it is there. */
-    public static synchronized void remove(Observer gone) {
-        Observer[] now = all;
-        for (int i = 0; now != null && i < now.length; i++) {
-            if (now[i] == gone) {
-                Observer[] left = Arrays.copyOf(now, now.length - 1);
-                System.arraycopy(now, i + 1, left, i, left.length - i);
-                all = left.length == 0 ? null : left;
-                return;
-            }
-        }
+    public static void remove(Observer gone) {
+        ALL.removeIf(each -> each == gone);
     }
 
     static Object sends(Fiber sender, Object to, Object message, Object context) {
-        Observer[] told = all;
         Object carried = context;
-        for (int i = 0; told != null && i < told.length; i++) {
-            carried = told[i].sends(sender, to, message, carried);
+        if (!ALL.isEmpty()) {
+            for (Observer each : ALL) {
+                carried = each.sends(sender, to, message, carried);
+            }
         }
         return carried;
     }
 
     static void takes(Object message, Object context) {
-        Observer[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            told[i].takes(message, context);
+        if (!ALL.isEmpty()) {
+            ALL.forEach(each -> each.takes(message, context));
         }
     }
 
     static void loses(Object to, Object message, Object context) {
-        Observer[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            told[i].loses(to, message, context);
+        if (!ALL.isEmpty()) {
+            ALL.forEach(each -> each.loses(to, message, context));
         }
     }
 
     /** Shows that the current process has no use for the message that it has taken. */
     public static void ignores(Object message) {
-        Observer[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            told[i].ignores(message);
+        if (!ALL.isEmpty()) {
+            ALL.forEach(each -> each.ignores(message));
         }
     }
 }

@@ -1,14 +1,16 @@
 package magnetar.kernel.report;
 
-import java.util.Arrays;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Consumer;
 
 /**
- * Tells listeners of events in the life of processes, channels and scopes.
+ * Tells listeners of events in the life of processes, channels and scopes. A process that a thread is for a
+ * while, as for a call, is none here.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Without a listener each event reads one field, allocates nothing and links no call site. So a process
- *       may die without memory.
+ *   <li>Who causes an event asks first whether there is a listener. Without one, that allocates nothing and
+ *       links no call site. So a process may die without memory.
  *   <li>A listener is called outside of all locks, on the thread that causes the event.
  *   <li>Nothing that a listener throws reaches the caller. The first error of each listener is reported.
  * </ol>
@@ -16,8 +18,7 @@ import java.util.Arrays;
  * <p>The types of the arguments are those of the packages above: a pid, a channel, a scope.
  */
 public final class Telemetry {
-    // Set under the lock of the class, read by any thread. Null for no listener, so that a check is one read.
-    private static volatile Listening[] all;
+    private static final CopyOnWriteArrayList<Listening> ALL = new CopyOnWriteArrayList<>();
 
     private Telemetry() {}
 
@@ -32,6 +33,16 @@ public final class Telemetry {
 
         /** A process has died. The other processes learn of it afterwards. */
         default void exited(Object pid, Object reason) {}
+
+        /**
+         * The supervisor, which is the current process, is about to start a child again that has ended. If its
+         * strategy restarts more children with it, that is one restart.
+         *
+         * @param supervisor the name or the pid of the supervisor
+         * @param child the id of the child; its key, a number, if the supervisor has children without ids
+         * @param reason what the child ended for
+         */
+        default void restarted(Object supervisor, Object child, Object reason) {}
 
         /** A mailbox has reached the length at which a warning is due. */
         default void mailboxGrew(Object pid, long messages) {}
@@ -75,90 +86,61 @@ public final class Telemetry {
     }
 
     /** Adds a listener. */
-    public static synchronized void add(Listener listener) {
-        Listening[] now = all;
-        Listening[] next = now == null ? new Listening[1] : Arrays.copyOf(now, now.length + 1);
-        next[next.length - 1] = new Listening(listener);
-        all = next;
+    public static void add(Listener listener) {
+        ALL.add(new Listening(listener));
     }
 
     /** Removes a listener, if it is there. */
-    public static synchronized void remove(Listener listener) {
-        Listening[] now = all;
-        int at = 0;
-        while (now != null && at < now.length && now[at].listener != listener) {
-            at++;
-        }
-        if (now == null || at == now.length) {
-            return;
-        }
-        Listening[] next = Arrays.copyOf(now, now.length - 1);
-        System.arraycopy(now, at + 1, next, at, next.length - at);
-        all = next.length == 0 ? null : next;
+    public static void remove(Listener listener) {
+        ALL.removeIf(each -> each.listener == listener);
     }
 
     /** True if there is a listener. */
     public static boolean isOn() {
-        return all != null;
+        return !ALL.isEmpty();
+    }
+
+    private static void tell(Consumer<Listener> event) {
+        for (Listening each : ALL) {
+            try {
+                event.accept(each.listener);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
+        }
     }
 
     /** Tells that a process is about to run. */
     public static void spawned(Object pid, Object parent) {
-        Listening[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            try {
-                told[i].listener.spawned(pid, parent);
-            } catch (Throwable error) {
-                told[i].failed(error);
-            }
+        tell(to -> to.spawned(pid, parent));
+    }
+
+    /** Tells that a process has died. Throws nothing, since its death is announced afterwards. */
+    public static void exited(Object pid, Object reason) {
+        try {
+            tell(to -> to.exited(pid, reason));
+        } catch (Throwable noRoom) {
+            // There is no memory or stack to tell of it.
         }
     }
 
-    /** Tells that a process has died. */
-    public static void exited(Object pid, Object reason) {
-        Listening[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            try {
-                told[i].listener.exited(pid, reason);
-            } catch (Throwable error) {
-                told[i].failed(error);
-            }
-        }
+    /** Tells that a supervisor starts a child again. */
+    public static void restarted(Object supervisor, Object child, Object reason) {
+        tell(to -> to.restarted(supervisor, child, reason));
     }
 
     /** Tells that a mailbox is long. */
     public static void mailboxGrew(Object pid, long messages) {
-        Listening[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            try {
-                told[i].listener.mailboxGrew(pid, messages);
-            } catch (Throwable error) {
-                told[i].failed(error);
-            }
-        }
+        tell(to -> to.mailboxGrew(pid, messages));
     }
 
     /** Tells that an operation on channels has waited for so long. */
     public static void channelBlocked(String operation, Object on, long nanos) {
-        Listening[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            try {
-                told[i].listener.channelBlocked(operation, on, nanos);
-            } catch (Throwable error) {
-                told[i].failed(error);
-            }
-        }
+        tell(to -> to.channelBlocked(operation, on, nanos));
     }
 
     /** Tells that the deadline of a scope has passed. */
     public static void scopeTimedOut(Object scope) {
-        Listening[] told = all;
-        for (int i = 0; told != null && i < told.length; i++) {
-            try {
-                told[i].listener.scopeTimedOut(scope);
-            } catch (Throwable error) {
-                told[i].failed(error);
-            }
-        }
+        tell(to -> to.scopeTimedOut(scope));
     }
 }

@@ -420,7 +420,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         } finally {
             lock.unlock();
         }
-        if (isFirst && reason == DEADLINE) {
+        if (isFirst && reason == DEADLINE && Telemetry.isOn()) {
             Telemetry.scopeTimedOut(this);
         }
         for (Fork f : cancelled) {
