@@ -460,10 +460,10 @@
                 (.getCount ^HistogramPointData point)
                 (.getValue ^LongPointData point))])))
 
-(defn- of-server [behaviour kind & [more]]
-  (merge {"magnetar.server.behaviour" behaviour} (when kind {"magnetar.message.kind" kind}) more))
+(defn- of-server [module kind & [more]]
+  (merge {"magnetar.server.callback_module" module} (when kind {"magnetar.message.kind" kind}) more))
 
-(deftest durations-are-metrics-of-behaviours-and-names
+(deftest durations-are-metrics-of-callback-modules-and-names
   (start)
   (with-program #(place 3))
   (let [got (metrics)
@@ -488,11 +488,11 @@
 
 (defn- sum-of
   "The sum in the histogram of the name for the server, in seconds."
-  ^double [metric-name behaviour]
+  ^double [metric-name module]
   (some (fn [^MetricData metric]
           (when (= metric-name (.getName metric))
             (some (fn [^HistogramPointData point]
-                    (when (= behaviour ((attributes (.getAttributes point)) "magnetar.server.behaviour"))
+                    (when (= module ((attributes (.getAttributes point)) "magnetar.server.callback_module"))
                       (.getSum point)))
                   (.getPoints (.getData metric)))))
         (.collectAllMetrics ^InMemoryMetricReader (:metrics *kept*))))

@@ -520,7 +520,7 @@
   "Calls f with the context values of the message that was received last.
 
   See also `with-message-context`."
-  {:added "0.3"}
+  {:added "0.2"}
   [f]
   (let [me (current "with-message-context")]
     (if-some [context (.messageContext me)]
@@ -546,7 +546,7 @@
   See also `magnetar.scope.context/with-context`.
 
   Erlang: seq_trace:set_token/2, which each receive sets."
-  {:added "0.3"}
+  {:added "0.2"}
   [& body]
   `(with-message-context* (fn [] ~@body)))
 

@@ -166,11 +166,17 @@
                              (when-some [near (suggest/closest name (filter keyword? (ProcessTable/names)))] (str " Is " near " meant?")))
                         {:name name})))
 
+(defn- in-id
+  "The pid or the number in an :id of the tree, such as [:process pid]; anything else as it is."
+  [x]
+  (if (and (vector? x) (= 2 (count x)) (#{:process :go :fork :fiber :thread} (first x))) (second x) x))
+
 (defn- pid-of
-  "The pid of a process that is given by its pid or its registered name."
+  "The pid of a process that is given by its pid, its registered name, or the :id of `tree`."
   ^Pid [operation x]
   (cond
     (instance? Pid x) x
+    (instance? Pid (in-id x)) (in-id x)
     (or (keyword? x) (symbol? x)) (pid-of-name operation x)
     :else (throw (errors/illegal-argument :magnetar/not-a-pid
                                           (str "`" operation "` wants a registered name, or a pid as `spawn`, `self` or `whereis` return it; this is "
@@ -180,7 +186,7 @@
 (defn mailbox
   "Returns what is in the mailbox of a process, a map; nil if the process is dead.
 
-  The argument is a pid or a registered name.
+  The argument is a pid, a registered name, or the :id of a process in `tree`.
 
     :messages         the number of messages in it
     :capacity         the most it holds; nil if it has no limit
@@ -243,7 +249,7 @@
     ;=> (\"thread a waits at shop.clj:7 for the monitor of a Till of thread b, which waits ..\")
 
   Erlang: crashdump_viewer."
-  {:added "0.3"}
+  {:added "0.2"}
   [x]
   (analysis/of x))
 
@@ -269,7 +275,7 @@
     (.close printing)
 
   Erlang: has no such function. Go: SIGQUIT prints all stacks, and ends the program."
-  {:added "0.3" :arglists '([] [{:keys [signal out]}])}
+  {:added "0.2" :arglists '([] [{:keys [signal out]}])}
   ([] (on-signal {}))
   ([{:keys [signal out] :or {signal "USR1", out *err*} :as options}]
    (arguments/options "on-signal" [:signal :out] options)
@@ -291,7 +297,7 @@
 
     (inspect/redact-with (fn [x] (if (:card x) (assoc x :card \"..\") x)))
     (inspect/redact-with nil)"
-  {:added "0.3"}
+  {:added "0.2"}
   [f]
   (when f (arguments/function "redact-with" f "(inspect/redact-with (fn [x] \"..\"))"))
   (shown/redact-with f))
@@ -328,7 +334,7 @@
   See also `print-tree`.
 
   Erlang: the tab Applications of observer."
-  {:added "0.3" :arglists '([] [{:keys [limit]}])}
+  {:added "0.2" :arglists '([] [{:keys [limit]}])}
   ([] (tree {}))
   ([options]
    (arguments/options "tree" [:limit] options)
@@ -338,7 +344,7 @@
   "Prints trees, by default what `tree` returns, a line for each node; returns nil.
 
   Throws an IllegalArgumentException for what is not a sequence of such trees."
-  {:added "0.3"}
+  {:added "0.2"}
   ([] (print-tree (tree)))
   ([trees]
    (when-some [[culprit] (tree/no-node trees)]
@@ -377,7 +383,7 @@
     (map (juxt :name :cpu) (inspect/top {:for 500, :by :cpu, :most 2})) ;=> ([\":prices\" 0.97] [\"main\" 0.01])
 
   Erlang: etop, and the tab Processes of observer."
-  {:added "0.3" :arglists '([] [{:keys [for by most]}])}
+  {:added "0.2" :arglists '([] [{:keys [for by most]}])}
   ([] (top {}))
   ([{:keys [for by most] :or {for top/usual-ms, by :cpu, most top/usual-most} :as options}]
    (arguments/options "top" [:for :by :most] options)
@@ -409,7 +415,7 @@
     (map (juxt :name :restarts :intensity) (inspect/restarts)) ;=> ([\":app\" 1 1])
 
   Erlang: has no such function; its supervisors report each restart."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (restarts/of (snapshot/now) redacted-death))
 
@@ -481,7 +487,7 @@
     ;=> (\":billing calls :stock at shop.clj:21, which calls :billing at stock.clj:27.\")
 
   Erlang: has no such function. Go: \"all goroutines are asleep\"."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (standstill/deadlocks (stuck/with-edges)))
 
@@ -530,7 +536,7 @@
     ;=> (\"12 of go shop.clj:9 can never go on: nothing can reach the channel that it takes from at shop.clj:10.\")
 
   Erlang: has no such function. Go: the goroutine leak profile."
-  {:added "0.3" :arglists '([] [{:keys [after]}])}
+  {:added "0.2" :arglists '([] [{:keys [after]}])}
   ([] (leaks {}))
   ([{:keys [after] :as options}]
    (arguments/options "leaks" [:after] options)
@@ -557,7 +563,7 @@
     (with-open [connection (.getConnection database)] ..)
 
   Erlang: has no such function."
-  {:added "0.3"}
+  {:added "0.2"}
   [pool]
   ((requiring-resolve 'magnetar.impl.inspect.data-source/watched) pool))
 
@@ -597,7 +603,7 @@
              the last member of the chain, or the object that it waits on. So all fibers that put on a channel
              from which nothing takes have one cause.
 
-  The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
+  The argument is a pid, the name of a process, a fork, a Thread, or an :id of `fibers` or of `tree`. The
   answer is nil if it runs, and if a process, fork or Thread has ended.
 
   Blocked means waiting to go on with something: to put on a channel, to send to a full mailbox, for an
@@ -624,7 +630,7 @@
     ;=> \":stock calls :courier at stock.clj:27, which waits at courier.clj:9 for a message.\"
 
   Erlang: process_info(Pid, current_stacktrace), one process at a time."
-  {:added "0.3" :arglists '([] [x] [{:keys [at-least]}])}
+  {:added "0.2" :arglists '([] [x] [{:keys [at-least]}])}
   ([] (why-stuck {}))
   ([x]
    (let [snapshot (stuck/with-edges)]
@@ -632,7 +638,7 @@
        (do
          (arguments/options "why-stuck" [:at-least] x)
          (if-some [ms (millis-of ":at-least" (:at-least x 1000))] (stuck/blocked snapshot ms) []))
-       (some->> (id-of snapshot x) (stuck/why snapshot))))))
+       (some->> (id-of snapshot (in-id x)) (stuck/why snapshot))))))
 
 (defn dump
   "Returns the state of the program as data that can be written as EDN.
@@ -657,7 +663,7 @@
   Example:
 
     (:deadlocks (inspect/dump)) ;=> []"
-  {:added "0.3" :arglists '([] [{:keys [leaks top]}])}
+  {:added "0.2" :arglists '([] [{:keys [leaks top]}])}
   ([] (dump {}))
   ([{:keys [leaks top] :as options}]
    (arguments/options "dump" [:leaks :top] options)

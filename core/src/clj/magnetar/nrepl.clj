@@ -50,7 +50,7 @@
   Example:
 
     (nrepl/wrap-session handler)"
-  {:added "0.3"}
+  {:added "0.2"}
   [handler]
   (fn [{:keys [op session] :as message}]
     (if (and (evaluating op) (session/lasting? session))

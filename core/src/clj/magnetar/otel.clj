@@ -12,7 +12,7 @@
   project, or run with the Java agent.
 
   Require it as `[magnetar.otel :as otel]`."
-  {:added "0.3"}
+  {:added "0.2"}
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -57,7 +57,7 @@
     (otel/start {:open-telemetry sdk :message-name #(when (vector? %) (first %))})
 
   See also `stop`, `magnetar.scope.thread-locals/propagate`, `magnetar.telemetry`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([] (start nil))
   ([options]
    (check options)
@@ -71,7 +71,7 @@
   Spans of messages and calls that are under way end as they would. The OpenTelemetry is not closed.
 
   See also `start`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (when (find-ns 'magnetar.otel.bridge)
     ((loading/value 'magnetar.otel.bridge/stop)))

@@ -113,7 +113,7 @@
     (report/explain :magnetar/nil-value)
 
   See also `pst`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([] (explain *e))
   ([error-or-id]
    (when-not (keyword? error-or-id)
@@ -141,7 +141,7 @@
     (report/pst *e {:lines 20})
 
   See also `explain`."
-  {:added "0.3" :arglists '([] [error] [error {:keys [lines]}])}
+  {:added "0.2" :arglists '([] [error] [error {:keys [lines]}])}
   ([] (pst *e))
   ([error] (pst error nil))
   ([error {:keys [lines] :or {lines 40} :as options}]

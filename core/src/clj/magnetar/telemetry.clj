@@ -30,7 +30,7 @@
     :restart             a supervisor starts a child again: :supervisor (a name or a pid), the :id of the
                          child, the :reason for which it had ended
     :call                a call has ended: :function, as the symbol magnetar.gen-server/call, :to (the server
-                         as the program named it), :behaviour (what its callback module is called; nil if
+                         as the program named it), :callback-module (what its callback module is called; nil if
                          that is not known), :by (the caller as text), :took-ms, and the :error if it failed
     :dead-letter         a message does not arrive: there is no such process, its mailbox is full, or it is
                          an answer that its caller no longer waits for: :to, :message, :by
@@ -62,7 +62,7 @@
     (telemetry/add-listener tell-of-restart {:events #{:restart}})
 
   See also `remove-listener`, `listeners`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([f] (add-listener f nil))
   ([f options] (listeners/add f options)))
 
@@ -74,7 +74,7 @@
   Example:
 
     (telemetry/remove-listener prn) ;=> nil"
-  {:added "0.3"}
+  {:added "0.2"}
   [f]
   (listeners/remove-listener f)
   nil)
@@ -91,7 +91,7 @@
     (telemetry/add-listener prn {:events #{:restart}})
     (telemetry/listeners) ;=> [{:listener f, :events #{:restart}, :queued 0, :dropped 0}]
     (telemetry/remove-listener prn)"
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (listeners/shown))
 
@@ -109,7 +109,7 @@
     (telemetry/stop-metrics)
 
   See also `metrics`, `stop-metrics`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (metrics/start)
   nil)
@@ -120,7 +120,7 @@
   It is nil if metrics are off. All simulations and the program count together.
 
     :since               a java.util.Date
-    :behaviours          from what a callback module is called, a symbol or a text, to its numbers, below. No
+    :callback-modules          from what a callback module is called, a symbol or a text, to its numbers, below. No
                          server has numbers of its own. After 1000 of them, further ones are :others
     :processes           a map of how many have :spawned and :exited, have :crashed (exited for another reason
                          than :normal or a :shutdown), and are :live now
@@ -129,7 +129,7 @@
                          as the events of `add-listener`
     :channels-blocked    how many puts, takes and alts have waited for 100 ms or more
 
-  The numbers of a behaviour, over all its servers:
+  The numbers of a callback module, over all its servers:
 
     :messages      how many were handled, and of these :calls, :casts and :infos
     :failures      how many messages a server did not survive
@@ -146,11 +146,11 @@
 
     (telemetry/start-metrics)
     (dotimes [_ 3] (gs/call :counter :get))
-    (:calls (get (:behaviours (telemetry/metrics)) 'my.counter)) ;=> 3
+    (:calls (get (:callback-modules (telemetry/metrics)) 'my.counter)) ;=> 3
     (telemetry/stop-metrics)
 
   See also `start-metrics`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (metrics/current))
 
@@ -162,6 +162,6 @@
     (telemetry/stop-metrics) ;=> nil
 
   See also `start-metrics`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (metrics/stop))

@@ -43,7 +43,7 @@
   Example:
 
     (inc (trace/trace \"total\" (+ 1 2))) ;=> 4"
-  {:added "0.3"}
+  {:added "0.2"}
   ([value] (trace "TRACE" value))
   ([label value]
    (events/write-line *out* (events/text {:event :value, :label label, :value value, :by (events/by), :depth (events/indentation)}))
@@ -74,7 +74,7 @@
   A symbol names a var in *ns*.
 
   See also `trace-vars`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([vars] (trace-vars* vars {}))
   ([vars options]
    (calls/trace-all (calls/vars "trace-vars" *ns* vars) (events/sink "trace-vars" options *out*))))
@@ -125,7 +125,7 @@
   See also `trace-ns`, `untrace-vars`.
 
   Erlang: dbg:tpl(Module, Function, x)."
-  {:added "0.3" :arglists '([& vars] [var & more {:keys [to]}])}
+  {:added "0.2" :arglists '([& vars] [var & more {:keys [to]}])}
   [& args]
   (let [[vars options] (names-and-options args)]
     `(trace-vars* ~(as-values vars) ~options)))
@@ -134,7 +134,7 @@
   "Ends the tracing of vars. The macro `untrace-vars` calls it.
 
   See also `untrace-vars`."
-  {:added "0.3"}
+  {:added "0.2"}
   [vars]
   (calls/untrace-all (if (empty? vars)
                        (mapcat calls/of-namespace (all-ns))
@@ -154,7 +154,7 @@
     (trace/untrace-vars magnetar.trace/trace) ;=> []
 
   See also `trace-vars`."
-  {:added "0.3"}
+  {:added "0.2"}
   [& vars]
   `(untrace-vars* ~(as-values vars)))
 
@@ -169,7 +169,7 @@
   "Traces the functions of a namespace. The macro `trace-ns` calls it.
 
   See also `trace-ns`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([namespace] (trace-ns* namespace {}))
   ([namespace options]
    (let [sink (events/sink "trace-ns" options *out*)
@@ -195,7 +195,7 @@
     (trace/trace-ns 'my.shop {:to tap>})
 
   See also `trace-vars`, `untrace-ns`."
-  {:added "0.3" :arglists '([namespace] [namespace {:keys [to]}])}
+  {:added "0.2" :arglists '([namespace] [namespace {:keys [to]}])}
   ([namespace] `(trace-ns ~namespace {}))
   ([namespace options]
    `(trace-ns* ~(as-namespace &env namespace) ~options)))
@@ -204,7 +204,7 @@
   "Ends the tracing of a namespace. The macro `untrace-ns` calls it.
 
   See also `untrace-ns`."
-  {:added "0.3"}
+  {:added "0.2"}
   [namespace]
   (calls/untrace-all (calls/of-namespace (calls/namespace-of "untrace-ns" namespace))))
 
@@ -214,7 +214,7 @@
   Returns the names of those that were traced.
 
   See also `trace-ns`."
-  {:added "0.3"}
+  {:added "0.2"}
   [namespace]
   `(untrace-ns* ~(as-namespace &env namespace)))
 
@@ -224,7 +224,7 @@
   Example:
 
     (trace/traced? 'clojure.core/slurp) ;=> false"
-  {:added "0.3"}
+  {:added "0.2"}
   [var]
   (boolean (some-> (calls/find-var-in *ns* var) calls/traced?)))
 
@@ -236,7 +236,7 @@
   Example:
 
     (map trace/traceable? '[clojure.core/slurp clojure.core/when]) ;=> (true false)"
-  {:added "0.3"}
+  {:added "0.2"}
   [var]
   (boolean (some-> (calls/find-var-in *ns* var) calls/traceable?)))
 
@@ -283,7 +283,7 @@
     (subs @told 0 7) ;=> \"(/ 1 0)\"
 
   See also `condv`, `magnetar.report/pst`."
-  {:added "0.3" :arglists '([& body] [{:keys [to]} & body])}
+  {:added "0.2" :arglists '([& body] [{:keys [to]} & body])}
   [& _]
   (forms/whole &form))
 
@@ -344,7 +344,7 @@
     @told ;=> [{:number 2, :clause \"(pos? n)\"}]
 
   See also `trace-vars`."
-  {:added "0.3" :arglists '([form] [{:keys [to]} form] [test branch & more])}
+  {:added "0.2" :arglists '([form] [{:keys [to]} form] [test branch & more])}
   [& _]
   (branches/expand &env &form))
 
@@ -356,7 +356,7 @@
   "Calls f with the level. The macro `with-verbose` calls it.
 
   See also `with-verbose`."
-  {:added "0.3"}
+  {:added "0.2"}
   [level f]
   (context/context* {verbosity (arguments/from-zero "with-verbose" level)} f))
 
@@ -376,7 +376,7 @@
                     (trace/printfv 2 \"all of them: %s\" [1 2 3]))) ;=> \"3 orders\\n\"
 
   See also `printfv`, `verbose`."
-  {:added "0.3"}
+  {:added "0.2"}
   [level & body]
   `(with-verbose* ~level (fn [] ~@body)))
 
@@ -388,7 +388,7 @@
   Example:
 
     (trace/verbose) ;=> 0"
-  {:added "0.3"}
+  {:added "0.2"}
   []
   @verbosity)
 
@@ -400,7 +400,7 @@
   Example:
 
     (trace/with-verbose 2 (mapv trace/wanted? [2 3])) ;=> [true false]"
-  {:added "0.3"}
+  {:added "0.2"}
   [level]
   (<= (arguments/whole "printfv" level) (long (verbose))))
 
@@ -408,7 +408,7 @@
   "Prints a message as a line. The macro `printfv` calls it.
 
   See also `printfv`."
-  {:added "0.3"}
+  {:added "0.2"}
   [text & args]
   (events/write-line *out* (apply format text args)))
 
@@ -428,7 +428,7 @@
     (trace/with-verbose 1 (trace/printfv 2 \"%s\" (/ 1 0))) ;=> nil
 
   See also `with-verbose`."
-  {:added "0.3"}
+  {:added "0.2"}
   [level text & args]
   `(when (wanted? ~level)
      (printfv* ~text ~@args)))
@@ -457,7 +457,7 @@
     @told ;=> [[:value 2] [:reduced nil] [:complete nil]]
 
   See also `xf`."
-  {:added "0.3" :arglists '([label] [label {:keys [to]}])}
+  {:added "0.2" :arglists '([label] [label {:keys [to]}])}
   ([label] (step label {}))
   ([label options]
    (steps/step label (events/sink "step" options *out*))))
@@ -480,7 +480,7 @@
     @told ;=> [[:in 1] [:in 2] [:out 2] [:complete nil]]
 
   See also `step`."
-  {:added "0.3" :arglists '([label xf] [label xf {:keys [to]}])}
+  {:added "0.2" :arglists '([label xf] [label xf {:keys [to]}])}
   ([label xf] (magnetar.trace/xf label xf {}))
   ([label xf options]
    (arguments/function "trace/xf" xf "(trace/xf \"even\" (filter even?))")
@@ -494,7 +494,7 @@
   Here :match is a function of a message.
 
   See also `messages`."
-  {:added "0.3"}
+  {:added "0.2"}
   [options]
   (tracers/start options *out*))
 
@@ -565,7 +565,7 @@
   See also `events`, `diagram`, `stop`, `magnetar.actor/trace`.
 
   Erlang: dbg:tracer, dbg:p(all, m), and recon_trace for its limits."
-  {:added "0.3" :arglists '([{:keys [limit match rate to]}])}
+  {:added "0.2" :arglists '([{:keys [limit match rate to]}])}
   [options]
   (if (and (map? options) (contains? options :match))
     (let [message (gensym "message")
@@ -590,7 +590,7 @@
     (trace/stop (trace/messages {:limit 10})) ;=> {:events 0, :dropped 0, :reason :stopped}
 
   See also `messages`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([] (tracers/stop-all))
   ([messages] (tracers/stop messages)))
 
@@ -603,7 +603,7 @@
   Throws an IllegalArgumentException if the argument is not what `messages` returned.
 
   See also `messages`."
-  {:added "0.3"}
+  {:added "0.2"}
   [messages]
   (tracers/events messages))
 
@@ -630,6 +630,6 @@
     ;   p1->>p2: 1 cast: :count
 
   See also `messages`."
-  {:added "0.3"}
+  {:added "0.2"}
   [messages]
   (diagrams/text (tracers/events-of messages)))

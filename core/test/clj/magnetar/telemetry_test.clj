@@ -79,7 +79,7 @@
             (receive [:DOWN ref _ _ _] nil)
             (is (= [:no n] (:reason (next-where heard #(= pid (:pid %))))))))))))
 
-(deftest a-call-is-told-with-its-behaviour-its-time-and-its-error
+(deftest a-call-is-told-with-its-callback-module-its-time-and-its-error
   (collecting (atom [])
     (fn []
       (hearing {:events #{:call}}
@@ -87,12 +87,12 @@
           (let [pid (start)]
             (gs/call pid :get)
             (let [event (without-date (taken heard))]
-              (is (= {:event :call, :function 'magnetar.gen-server/call, :to pid, :behaviour "counter"} (dissoc event :by :took-ms)))
+              (is (= {:event :call, :function 'magnetar.gen-server/call, :to pid, :callback-module "counter"} (dissoc event :by :took-ms)))
               (is (< 0.0 (:took-ms event)))
               (is (string? (:by event))))
             (let [error (try (gs/call pid :fail) (catch Exception e e))]
               (is (identical? error (:error (taken heard)))))
-            (is (nil? (:behaviour (do (try (gs/call pid :get) (catch Exception _)) (taken heard)))))))))))
+            (is (nil? (:callback-module (do (try (gs/call pid :get) (catch Exception _)) (taken heard)))))))))))
 
 (deftest a-restart-is-told-with-its-reason
   (collecting (atom [])
@@ -318,7 +318,7 @@
     (telemetry/metrics)
     (finally (telemetry/stop-metrics))))
 
-(deftest each-message-of-a-behaviour-is-counted
+(deftest each-message-of-a-callback-module-is-counted
   (collecting (atom [])
     (fn []
       (let [pid (start)
@@ -334,14 +334,14 @@
                                 (actor/with-process {} (let [ref (actor/monitor other)]
                                                          (gs/stop other)
                                                          (receive [:DOWN ^:pin ref _ _ _] nil)))))
-            behaviour (get-in numbers [:behaviours "counter"])]
+            module (get-in numbers [:callback-modules "counter"])]
         (is (= {:messages 7, :calls 5, :casts 2, :infos 0, :failures 1}
-               (select-keys behaviour [:messages :calls :casts :infos :failures])))
-        (is (= 7 (:count (:handling-ms behaviour))))
-        (is (<= 7 (long (:count (:queue-ms behaviour)))))
-        (is (<= 1 (long (:peak-mailbox behaviour)) 3))
+               (select-keys module [:messages :calls :casts :infos :failures])))
+        (is (= 7 (:count (:handling-ms module))))
+        (is (<= 7 (long (:count (:queue-ms module)))))
+        (is (<= 1 (long (:peak-mailbox module)) 3))
         (is (<= 1 (long (:crashed (:processes numbers)))))
-        (is (every? #(instance? Double %) (vals (dissoc (:queue-ms behaviour) :count))))))))
+        (is (every? #(instance? Double %) (vals (dissoc (:queue-ms module) :count))))))))
 
 (def ^:private slow
   {:name "slow"
@@ -355,7 +355,7 @@
                               (let [[_ pid] (gs/start slow nil)]
                                 (run! #(gs/cast pid %) [100 10])
                                 (gs/call pid :get)))))
-        {:keys [queue-ms handling-ms peak-mailbox]} (get-in numbers [:behaviours "slow"])]
+        {:keys [queue-ms handling-ms peak-mailbox]} (get-in numbers [:callback-modules "slow"])]
     (is (= 3 (:count queue-ms) (:count handling-ms)))
     (is (<= 109.0 (:max queue-ms) 111.0))
     (is (<= 95.0 (:p50 queue-ms) 105.0))
@@ -405,18 +405,18 @@
       (telemetry/start-metrics)
       (gs/call pid :get)
       (telemetry/start-metrics)
-      (is (= 1 (:calls (get (:behaviours (telemetry/stop-metrics)) "counter")))))
+      (is (= 1 (:calls (get (:callback-modules (telemetry/stop-metrics)) "counter")))))
     (is (not (or (Telemetry/isOn) (Instruments/isOn))))
     (gs/stop pid)))
 
-(deftest a-thousand-behaviours-have-numbers-and-the-others-share-theirs
+(deftest a-thousand-callback-modules-have-numbers-and-the-others-share-theirs
   (let [numbers (measured (fn []
                             (dotimes [n 1003]
                               (let [[_ pid] (gs/start (assoc counter :name (str "counter " n)) 0)]
                                 (gs/call pid :get)
                                 (gs/stop pid)))))]
-    (is (= 1001 (count (:behaviours numbers))))
-    (is (= 3 (:calls (get (:behaviours numbers) :others))))))
+    (is (= 1001 (count (:callback-modules numbers))))
+    (is (= 3 (:calls (get (:callback-modules numbers) :others))))))
 
 (deftest a-percentile-is-within-a-32nd
   (let [random (java.util.Random. 42)
@@ -508,7 +508,7 @@
         (is (some #(= ":no-paper" (:reason %)) (of "magnetar.Exit")))
         (is (= [{:supervisor ":office", :child ":printer", :reason ":no-paper"}]
                (map #(select-keys % [:supervisor :child :reason]) (of "magnetar.Restart"))))
-        (is (some #(= ["magnetar.gen-server/call" "counter" false] ((juxt :function :behaviour :failed) %)) (of "magnetar.Call")))
+        (is (some #(= ["magnetar.gen-server/call" "counter" false] ((juxt :function :callback-module :failed) %)) (of "magnetar.Call")))
         (is (some #(= "[:login ..]" (:message %)) (of "magnetar.DeadLetter")))
         (is (re-find #"telemetry_test" (:site (first (of "magnetar.ScopeTimeout")))))
         (is (some #(= "take" (:operation %)) (of "magnetar.ChannelBlocked")))))))

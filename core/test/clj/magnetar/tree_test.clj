@@ -5,7 +5,7 @@
    [clojure.set :as set]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
-   [magnetar.actor :as actor]
+   [magnetar.actor :as actor :refer [! receive]]
    [magnetar.application :as application]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
@@ -189,3 +189,19 @@
       (.join on-platform)
       (a/<!! accepting)
       (a/<!! reading))))
+
+(deftest an-id-of-the-tree-names-what-it-is-the-id-of
+  (let [gate (a/chan)
+        go (a/go (a/>! gate 1))
+        pid (actor/spawn-opt #(receive :stop nil) {:name :of-the-tree})
+        in-tree (fn [accepts?] (first (filter accepts? (all-in (inspect/tree)))))]
+    (is (eventually (:waits-for (in-tree #(= ":of-the-tree" (:name %))))))
+    (! pid :hello)
+    (is (eventually (= 1 (:messages (inspect/mailbox (:id (in-tree #(= ":of-the-tree" (:name %)))))))))
+    (is (re-find #"waits" (:text (inspect/why-stuck (:id (in-tree #(= ":of-the-tree" (:name %))))))))
+    (let [{[_ number :as id] :id} (in-tree #(and (= :go (:kind %)) (re-find #"tree_test" (:name %)) (re-find #"put" (str (:waits-for %)))))]
+      (is (= (:text (inspect/why-stuck number)) (:text (inspect/why-stuck id))))
+      (is (some? (inspect/why-stuck id))))
+    (! pid :stop)
+    (a/<!! gate)
+    (a/<!! go)))

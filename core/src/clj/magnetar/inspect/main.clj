@@ -100,6 +100,6 @@
   answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks,
   restarts, mailboxes and about a name. The exit code is 0. If there is nothing to print, it is 2, after a
   sentence on standard error."
-  {:added "0.3"}
+  {:added "0.2"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

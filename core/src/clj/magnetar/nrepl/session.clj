@@ -16,7 +16,7 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^{:dynamic true :added "0.3"} *message*
+(def ^{:dynamic true :added "0.2"} *message*
   "The message that a thread of the server handles.
 
   nREPL 1.0 does not pass it to `exec`."
@@ -75,7 +75,7 @@
   "Returns the message with the evaluation and the transport of its session.
 
   The transport drops what an evaluation sends after it was abandoned."
-  {:added "0.3"}
+  {:added "0.2"}
   [{:keys [transport eval] :as message}]
   (let [state (atom {})]
     (assoc message
@@ -122,7 +122,7 @@
   "Evaluates a form of the current message.
 
   After an exit or an interrupt no further form of the message is evaluated."
-  {:added "0.3"}
+  {:added "0.2"}
   [form]
   (let [{:keys [state] :as job} (.get current-job)]
     (when (or (:over @state) (:interrupted @state))
@@ -401,7 +401,7 @@
   "Returns true for a session that was cloned.
 
   A session without an id ends with its message, and nREPL runs it."
-  {:added "0.3"}
+  {:added "0.2"}
   [session]
   (boolean (:close (meta session))))
 
@@ -409,7 +409,7 @@
   "Lets evaluations of the session, nREPL's atom, run in a process.
 
   Ends the thread that nREPL has for the session."
-  {:added "0.3"}
+  {:added "0.2"}
   [session]
   (locking session
     (let [{:keys [id close] ::keys [process]} (meta session)]

@@ -24,7 +24,7 @@
 (def ^:private messaging-name (text-key "messaging.operation.name"))
 (def ^:private messaging-type (text-key "messaging.operation.type"))
 (def ^:private destination (text-key "messaging.destination.name"))
-(def ^:private server-behaviour (text-key "magnetar.server.behaviour"))
+(def ^:private server-module (text-key "magnetar.server.callback_module"))
 (def ^:private server-name (text-key "magnetar.server.name"))
 (def ^:private message-kind (text-key "magnetar.message.kind"))
 (def ^:private message-name (text-key "magnetar.message.name"))
@@ -51,31 +51,31 @@
 ;; What is said about a call or a message: the name and the attributes of its span, and those of its duration. They have no attribute without a value.
 (deftype About [^String span-name ^Attributes span ^Attributes metric])
 
-(defn- of-metric [behaviour who kind]
-  (Attributes/of server-behaviour behaviour, server-name who, message-kind kind))
+(defn- of-metric [module who kind]
+  (Attributes/of server-module module, server-name who, message-kind kind))
 
-(defn- of-call [behaviour who method]
-  (Attributes/of rpc-system system, rpc-service behaviour, rpc-method method, server-name who))
+(defn- of-call [module who method]
+  (Attributes/of rpc-system system, rpc-service module, rpc-method method, server-name who))
 
-(defn- of-message [behaviour who kind named]
-  (-> (Attributes/of messaging-system system, messaging-name "process", messaging-type "process", destination behaviour, server-name who)
+(defn- of-message [module who kind named]
+  (-> (Attributes/of messaging-system system, messaging-name "process", messaging-type "process", destination module, server-name who)
       (.toBuilder)
       (.putAll (Attributes/of message-kind kind, message-name named))
       (.build)))
 
-(defn- call [behaviour who named kind]
+(defn- call [module who named kind]
   (let [method (or named "call")]
-    (About. (if behaviour (str behaviour "/" method) method) (of-call behaviour who method) (of-metric behaviour who kind))))
+    (About. (if module (str module "/" method) method) (of-call module who method) (of-metric module who kind))))
 
-(defn- message [behaviour who named kind]
-  (About. (str "process " behaviour) (of-message behaviour who kind named) (of-metric behaviour who kind)))
+(defn- message [module who named kind]
+  (About. (str "process " module) (of-message module who kind named) (of-metric module who kind)))
 
 (defn- make [label who named kind]
-  (let [behaviour (some-> label str)]
+  (let [module (some-> label str)]
     (case kind
-      :calls (call behaviour who named nil)
-      :call (call behaviour who named "call")
-      (message behaviour who named (name kind)))))
+      :calls (call module who named nil)
+      :call (call module who named "call")
+      (message module who named (name kind)))))
 
 (def ^:private ^ConcurrentHashMap made (ConcurrentHashMap.))
 
@@ -84,7 +84,7 @@
   1000)
 
 (defn about
-  "What is said about a call, :calls at the caller, or a :call, :cast or :info at the server. The label is that of its behaviour, nil if that is
+  "What is said about a call, :calls at the caller, or a :call, :cast or :info at the server. The label is that of its callback module, nil if that is
   not known; `who` is its registered name and `named` that of the message, texts or nil."
   ^About [label who named kind]
   (let [key [label who named kind]]

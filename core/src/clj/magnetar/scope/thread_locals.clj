@@ -13,7 +13,7 @@
   it to your project, and register the accessors in its ContextRegistry.
 
   Require it as `[magnetar.scope.thread-locals :as thread-locals]`."
-  {:added "0.3"}
+  {:added "0.2"}
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -79,7 +79,7 @@
   It is empty while nothing travels.
 
   See also `propagate`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (mapv #(.key ^Propagation$Accessor %) (propagation/accessors :thread-locals)))
 
@@ -106,7 +106,7 @@
     (thread-locals/propagate {:keys [\"cp.slf4j\"]}) ; [\"cp.slf4j\"]
 
   See also `stop`, `magnetar.scope.context/with-context`."
-  {:added "0.3"}
+  {:added "0.2"}
   ([] (propagate nil))
   ([options]
    (arguments/options "propagate" [:keys] options)
@@ -119,6 +119,6 @@
   Messages that are under way keep what was captured.
 
   See also `propagate`."
-  {:added "0.3"}
+  {:added "0.2"}
   []
   (propagation/use-accessors :thread-locals nil))

@@ -138,7 +138,7 @@
       (when (and (seq (wanting :call)) (not (quiet?)))
         [operation address (instrument/label-at address) (clock/now)]))
     (called [_ [operation address label begun] error]
-      (telling :call (cond-> {:function (if (vector? operation) (first operation) operation), :to address, :behaviour label
+      (telling :call (cond-> {:function (if (vector? operation) (first operation) operation), :to address, :callback-module label
                               :by (events/by), :took-ms (telemetry/ms (- (clock/now) (long begun)))}
                        error (assoc :error error))))))
 

@@ -1,5 +1,5 @@
 (ns magnetar.telemetry.metrics
-  "Numbers of what the program does, by behaviour.
+  "Numbers of what the program does, by callback module.
 
   A message carries the time of its send while metrics are on. So the queue time of a server's message is known when the
   server takes it. Nothing here calls code of the program, and nothing waits, so numbers are added where things happen."
@@ -26,20 +26,20 @@
 
 ;; ---- numbers
 
-(deftype Behaviour [^LongAdder calls ^LongAdder casts ^LongAdder infos ^LongAdder failures ^Histogram queue ^Histogram handling ^LongAccumulator peak])
+(deftype Numbers [^LongAdder calls ^LongAdder casts ^LongAdder infos ^LongAdder failures ^Histogram queue ^Histogram handling ^LongAccumulator peak])
 
 (def ^:private larger
   (reify LongBinaryOperator (applyAsLong [_ a b] (max a b))))
 
-(def ^:private ^Function new-behaviour
+(def ^:private ^Function new-numbers
   (reify Function
-    (apply [_ _] (Behaviour. (LongAdder.) (LongAdder.) (LongAdder.) (LongAdder.) (Histogram.) (Histogram.) (LongAccumulator. larger 0)))))
+    (apply [_ _] (Numbers. (LongAdder.) (LongAdder.) (LongAdder.) (LongAdder.) (Histogram.) (Histogram.) (LongAccumulator. larger 0)))))
 
 (def ^:private counted
   "What is counted for the whole program."
   [:spawned :exited :crashed :restarts :dead-letters :mailbox-high-waters :channels-blocked :scope-timeouts])
 
-(deftype Metrics [since ^ConcurrentHashMap behaviours counters])
+(deftype Metrics [since ^ConcurrentHashMap modules counters])
 
 (defn- new-metrics []
   (Metrics. (environment/date) (ConcurrentHashMap.) (into {} (map (fn [k] [k (LongAdder.)])) counted)))
@@ -47,38 +47,38 @@
 (defn- count-one [^Metrics metrics k]
   (.increment ^LongAdder (get (.-counters metrics) k)))
 
-(def ^:private most-behaviours
-  "A program may make behaviours without end, as maps with names of their own. Further ones are counted as :others."
+(def ^:private most-modules
+  "A program may make callback modules without end, as maps with names of their own. Further ones are counted as :others."
   1000)
 
-(defn- behaviour-of ^Behaviour [^Metrics metrics server]
-  (let [^ConcurrentHashMap behaviours (.-behaviours metrics)
+(defn- numbers-of ^Numbers [^Metrics metrics server]
+  (let [^ConcurrentHashMap modules (.-modules metrics)
         label (instrument/label server)]
-    (or (.get behaviours label)
-        (.computeIfAbsent behaviours (if (< (.size behaviours) (long most-behaviours)) label :others) new-behaviour))))
+    (or (.get modules label)
+        (.computeIfAbsent modules (if (< (.size modules) (long most-modules)) label :others) new-numbers))))
 
 ;; ---- where numbers come from
 
-(deftype Handling [^Behaviour behaviour ^long begun])
+(deftype Handling [^Numbers numbers ^long begun])
 
-(defn- adder-of ^LongAdder [^Behaviour behaviour kind]
+(defn- adder-of ^LongAdder [^Numbers numbers kind]
   (case kind
-    :call (.-calls behaviour)
-    :cast (.-casts behaviour)
-    (.-infos behaviour)))
+    :call (.-calls numbers)
+    :cast (.-casts numbers)
+    (.-infos numbers)))
 
 (defn- of-servers [metrics]
   (reify Instrument
     (handles [_ server kind _]
-      (let [behaviour (behaviour-of metrics server)]
-        (.increment (adder-of behaviour kind))
-        (.accumulate ^LongAccumulator (.-peak behaviour) (inc (.queued (LocalProcess/current))))
-        (Handling. behaviour (clock/now))))
+      (let [numbers (numbers-of metrics server)]
+        (.increment (adder-of numbers kind))
+        (.accumulate ^LongAccumulator (.-peak numbers) (inc (.queued (LocalProcess/current))))
+        (Handling. numbers (clock/now))))
     (handled [_ token _ error]
-      (let [^Behaviour behaviour (.-behaviour ^Handling token)]
-        (.add ^Histogram (.-handling behaviour) (- (clock/now) (.-begun ^Handling token)))
+      (let [^Numbers numbers (.-numbers ^Handling token)]
+        (.add ^Histogram (.-handling numbers) (- (clock/now) (.-begun ^Handling token)))
         (when (instrument/failure error)
-          (.increment ^LongAdder (.-failures behaviour)))))
+          (.increment ^LongAdder (.-failures numbers)))))
     (calls [_ _ _ _] nil)
     (called [_ _ _])))
 
@@ -88,7 +88,7 @@
       (when-some [nanos (sent/waited context)]
         (let [server (some-> (LocalProcess/current) .server)]
           (when (instance? Server server)
-            (.add ^Histogram (.-queue (behaviour-of metrics server)) (long nanos))))))
+            (.add ^Histogram (.-queue (numbers-of metrics server)) (long nanos))))))
     (loses [_ _ _ _] (count-one metrics :dead-letters))))
 
 (defn- kernel-events [metrics]
@@ -114,22 +114,22 @@
      :p99 (telemetry/ms (.p99 s))
      :max (telemetry/ms (.max s))}))
 
-(defn- of-behaviour [^Behaviour behaviour]
-  (let [[calls casts infos] (map #(.sum ^LongAdder %) [(.-calls behaviour) (.-casts behaviour) (.-infos behaviour)])]
+(defn- of-module [^Numbers numbers]
+  (let [[calls casts infos] (map #(.sum ^LongAdder %) [(.-calls numbers) (.-casts numbers) (.-infos numbers)])]
     {:messages (+ (long calls) (long casts) (long infos))
      :calls calls
      :casts casts
      :infos infos
-     :failures (.sum ^LongAdder (.-failures behaviour))
-     :queue-ms (summary (.-queue behaviour))
-     :handling-ms (summary (.-handling behaviour))
-     :peak-mailbox (.get ^LongAccumulator (.-peak behaviour))}))
+     :failures (.sum ^LongAdder (.-failures numbers))
+     :queue-ms (summary (.-queue numbers))
+     :handling-ms (summary (.-handling numbers))
+     :peak-mailbox (.get ^LongAccumulator (.-peak numbers))}))
 
 (defn- as-data [^Metrics metrics]
   (let [counts (update-vals (.-counters metrics) #(.sum ^LongAdder %))
         of-processes [:spawned :exited :crashed]]
     (merge {:since (.-since metrics)
-            :behaviours (update-vals (into {} (.-behaviours metrics)) of-behaviour)
+            :callback-modules (update-vals (into {} (.-modules metrics)) of-module)
             :processes (assoc (select-keys counts of-processes) :live (ProcessTable/count))}
            (apply dissoc counts of-processes))))
 

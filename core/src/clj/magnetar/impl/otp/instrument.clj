@@ -28,12 +28,12 @@
   (Instruments/remove instrument))
 
 (defn label
-  "What the behaviour of the server is called, a symbol or a string."
+  "What the callback module of the server is called, a symbol or a string."
   [server]
   (host/label server))
 
 (defn label-at
-  "What the behaviour of the server is called that has the pid or the local name; nil if there is none."
+  "What the callback module of the server is called that has the pid or the local name; nil if there is none."
   [address]
   (host/label-at address))
 

@@ -24,12 +24,12 @@ public final class Instruments {
 
     private Instruments() {}
 
-    /** Sets the function from an address to what the behaviour of the server there is called, or nil. */
+    /** Sets the function from an address to what the callback module of the server there is called, or nil. */
     public static void setLabels(IFn next) {
         labels = next;
     }
 
-    /** What the behaviour of the server at the address is called, or null. */
+    /** What the callback module of the server at the address is called, or null. */
     public static String labelAt(Object address) {
         IFn f = labels;
         Object label = f == null ? null : f.invoke(address);

@@ -107,8 +107,8 @@ public final class RecorderTelemetry {
         @Label("Server")
         String server;
 
-        @Label("Behaviour")
-        String behaviour;
+        @Label("Callback Module")
+        String callbackModule;
 
         @Label("Failed")
         boolean failed;
@@ -237,7 +237,7 @@ public final class RecorderTelemetry {
             }
             event.function = String.valueOf(operation instanceof Indexed called ? called.nth(0) : operation);
             event.server = name(address);
-            event.behaviour = Instruments.labelAt(address);
+            event.callbackModule = Instruments.labelAt(address);
             event.begin();
             return event;
         }
