@@ -576,6 +576,11 @@
   (with-redefs [crashes/add-to-crashes (fn [ids] (when ids (throw (ex-info "no room" {}))))]
     (is (thrown-with-msg? Exception #"no room" (start))))
   (is (not (or (Propagation/isOn) (Instruments/isOn) (Telemetry/isOn))))
+  (let [without-tracer (reify OpenTelemetry
+                         (getTracerProvider [_] (throw (ex-info "no tracer" {})))
+                         (getMeterProvider [_] (.getMeterProvider ^OpenTelemetrySdk (:sdk *kept*))))]
+    (is (thrown-with-msg? Exception #"no tracer" (otel/start {:open-telemetry without-tracer})))
+    (is (nil? (get (metrics) ["magnetar.processes" {}])) "nothing is read"))
   (start)
   (with-program
     #(is (= #{[:placed 0]} (place 1))))

@@ -179,7 +179,7 @@
     (instance? Pid (in-id x)) (in-id x)
     (or (keyword? x) (symbol? x)) (pid-of-name operation x)
     :else (throw (errors/illegal-argument :magnetar/not-a-pid
-                                          (str "`" operation "` wants a registered name, or a pid as `spawn`, `self` or `whereis` return it; this is "
+                                          (str "`" operation "` wants a registered name, a pid as `spawn`, `self` or `whereis` return it, or the :id of a process in `tree`; this is "
                                                (arguments/show x) ".")
                                           {:value x}))))
 
@@ -575,15 +575,17 @@
 (defn- id-of
   "The id of the node for an argument of `why-stuck`; nil if what it names has ended."
   [snapshot x]
-  (cond
-    (int? x) (id-of-fiber snapshot x)
-    (instance? Thread x) (snapshot/id-of-thread snapshot x)
-    (instance? Fork x) (snapshot/id-of-fork snapshot x)
-    (instance? Pid x) (snapshot/id-of-process snapshot x)
-    (or (keyword? x) (symbol? x)) (snapshot/id-of-process snapshot (pid-of-name "why-stuck" x))
-    :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
-                                          (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
-                                          {:value x}))))
+  (let [named (in-id x)]
+    (cond
+      (int? named) (id-of-fiber snapshot named)
+      (instance? Thread x) (snapshot/id-of-thread snapshot x)
+      (instance? Fork x) (snapshot/id-of-fork snapshot x)
+      (instance? Pid named) (snapshot/id-of-process snapshot named)
+      (or (keyword? x) (symbol? x)) (snapshot/id-of-process snapshot (pid-of-name "why-stuck" x))
+      :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
+                                            (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a process, fiber or thread; this is "
+                                                 (arguments/show x) ".")
+                                            {:value x})))))
 
 (defn why-stuck
   "Returns the chain of waits from a fiber or process to its cause, a map.
@@ -603,8 +605,8 @@
              the last member of the chain, or the object that it waits on. So all fibers that put on a channel
              from which nothing takes have one cause.
 
-  The argument is a pid, the name of a process, a fork, a Thread, or an :id of `fibers` or of `tree`. The
-  answer is nil if it runs, and if a process, fork or Thread has ended.
+  The argument is a pid, the name of a process, a fork, a Thread, an :id of `fibers`, or the :id of a process,
+  fiber or thread in `tree`. The answer is nil if it runs, and if a process, fork or Thread has ended.
 
   Blocked means waiting to go on with something: to put on a channel, to send to a full mailbox, for an
   answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
@@ -638,7 +640,7 @@
        (do
          (arguments/options "why-stuck" [:at-least] x)
          (if-some [ms (millis-of ":at-least" (:at-least x 1000))] (stuck/blocked snapshot ms) []))
-       (some->> (id-of snapshot (in-id x)) (stuck/why snapshot))))))
+       (some->> (id-of snapshot x) (stuck/why snapshot))))))
 
 (defn dump
   "Returns the state of the program as data that can be written as EDN.

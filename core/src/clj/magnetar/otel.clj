@@ -5,8 +5,9 @@
   stop   turns them off
 
   A call is a span of the caller, and the parent of the span in which the server handles it. The handling of a
-  cast or of any other message is a span with a link to the span that it was sent in. The current Context of
-  OpenTelemetry travels to what is started and sent. Crash reports carry the ids of the current span.
+  cast or of any other message is a trace of its own, with a link to the span that it was sent in. The current
+  Context of OpenTelemetry travels to what is started and sent. Crash reports carry the ids of the current
+  span.
 
   Magnetar does not depend on OpenTelemetry: add `io.opentelemetry/opentelemetry-api` and an SDK to your
   project, or run with the Java agent.
@@ -37,8 +38,9 @@
   What begins from now on is recorded. A second start with the same OpenTelemetry and options does nothing;
   with others it replaces the first. `docs/guide/opentelemetry.md` lists the spans, metrics and attributes.
 
-  Spans and metrics have the names of callback modules and the registered names of servers. They have neither
-  pids nor parts of messages. The span of a server that crashes has the message of the exception.
+  Spans and metrics have the names of callback modules and the registered names of servers, and no pids. Parts
+  of a message are in them only by :message-name, or where the text of an exception quotes them: the span of a
+  server that crashes has that text.
 
   Returns nil.
 
@@ -47,8 +49,8 @@
   option that is wrong.
 
   Options:
-    :open-telemetry  the io.opentelemetry.api.OpenTelemetry. Default GlobalOpenTelemetry.get(), which has to
-                     be set before
+    :open-telemetry  the io.opentelemetry.api.OpenTelemetry. Default GlobalOpenTelemetry.get(): if none is set
+                     before, OpenTelemetry takes one that does nothing, for the life of the JVM
     :message-name    a function that returns a name of a request or message for its span, or nil. There must
                      be few such names. Default none: messages do not appear
 

@@ -30,8 +30,8 @@
     :restart             a supervisor starts a child again: :supervisor (a name or a pid), the :id of the
                          child, the :reason for which it had ended
     :call                a call has ended: :function, as the symbol magnetar.gen-server/call, :to (the server
-                         as the program named it), :callback-module (what its callback module is called; nil if
-                         that is not known), :by (the caller as text), :took-ms, and the :error if it failed
+                         as the program named it), :callback-module (what that is called; nil if it is not
+                         known), :by (the caller as text), :took-ms, and the :error if it failed
     :dead-letter         a message does not arrive: there is no such process, its mailbox is full, or it is
                          an answer that its caller no longer waits for: :to, :message, :by
     :mailbox-high-water  a mailbox has reached the length of a :long-message-queue warning, or twice it, and
@@ -53,7 +53,8 @@
   Options:
 
     :events       a set of the events that f is called with. Default: all
-    :blocked-for  the shortest wait that is :channel-blocked. Waits below 100 ms never are. Default 1000 ms
+    :blocked-for  the shortest wait that is :channel-blocked, a duration. Waits below 100 ms never are.
+                  Default 1000 ms
 
   Example:
 
@@ -69,7 +70,8 @@
 (defn remove-listener
   "Removes a function that `add-listener` was given; returns nil.
 
-  It still gets the events that were told before. Nothing happens if it is not a listener.
+  It still gets the events that were told before, on its thread. If it is added again meanwhile, it is called
+  on a second thread too. Nothing happens if it is not a listener.
 
   Example:
 
@@ -120,11 +122,11 @@
   It is nil if metrics are off. All simulations and the program count together.
 
     :since               a java.util.Date
-    :callback-modules          from what a callback module is called, a symbol or a text, to its numbers, below. No
-                         server has numbers of its own. After 1000 of them, further ones are :others
+    :callback-modules    a map from callback module, a symbol or a text, to the numbers below, of all its
+                         servers together. After 1000 modules, further ones are :others
     :processes           a map of how many have :spawned and :exited, have :crashed (exited for another reason
                          than :normal or a :shutdown), and are :live now
-    :restarts            how often supervisors have started a child again
+    :restarts            how often supervisors have restarted; children that are restarted together count once
     :dead-letters, :mailbox-high-waters, :scope-timeouts
                          as the events of `add-listener`
     :channels-blocked    how many puts, takes and alts have waited for 100 ms or more
@@ -139,8 +141,8 @@
 
   Both times are a map of the :count, :mean, :p50, :p90, :p99 and :max, in milliseconds as doubles. A
   percentile is exact to 4 percent. :queue-ms also counts what a callback receives, and messages of
-  `magnetar.sys`. It does not count exit signals, :DOWN and time-outs, which nobody sends, nor messages out
-  of a simulation or into one, where there are two clocks.
+  `magnetar.sys`. It does not count exit signals and :DOWN, nor messages out of a simulation or into one,
+  where there are two clocks.
 
   Example:
 

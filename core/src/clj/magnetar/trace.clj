@@ -508,12 +508,12 @@
     ; [:shelf] sends 2 to :till, answer: :ok; because of 1
     ; [:till] takes 2: :ok
 
-  Each message has a number. `because of 1` means that message 1 caused this one: the sender was handling it,
-  or was started by code that handled it. This also holds across several go blocks, forks, tasks and spawned
-  processes. A message is lost if there is no process, no room, or no caller that still waits for this answer.
-  A message is not handled if it was taken by a server that has no callback or transition for it. It stays in
-  the mailbox if no clause of a `receive` matches it: see `condv`. A message that a :drop-old mailbox drops
-  has a :send and no :take.
+  Each message has a number. `because of 1` means that message 1 caused this one: it was the last one that
+  the sender had taken, or the code that started the sender. This also holds across several go blocks, forks,
+  tasks and spawned processes. A message is lost if there is no process, no room, or no caller that still
+  waits for this answer. A message is not handled if it was taken by a server that has no callback or
+  transition for it. It stays in the mailbox if no clause of a `receive` matches it: see `condv`. A message
+  that a :drop-old mailbox drops has a :send and no :take.
 
   The trace ends at its limit, by `stop`, or at the first message after its caller has ended: the process,
   fiber or thread. There may be several traces at once, each with its own numbers. A trace slows the program a

@@ -11,10 +11,12 @@
    [magnetar.impl.shell :refer [over?]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
-   (java.io StringReader)
+   (java.io PrintStream PrintWriter StringReader Writer)
    (java.net InetSocketAddress ServerSocket Socket)
+   (java.nio.charset StandardCharsets)
    (org.jline.reader Candidate Completer CompletingParsedLine EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
-   (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
+   (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)
+   (org.jline.utils WriterOutputStream)))
 
 (set! *warn-on-reflection* true)
 
@@ -184,13 +186,49 @@
       (reset! ended (promise))
       (begin))))
 
+(defn- text-of
+  "The text that a Writer is given: a string, an array of characters, or one character as a number."
+  [x]
+  (cond
+    (string? x) x
+    (int? x) (str (char x))
+    :else (String. ^chars x)))
+
+(defn above
+  "A Writer to `out`. While the reader reads a line, what is written stands above that line, and not in it."
+  ^Writer [^LineReader reader ^Writer out]
+  (let [waiting (StringBuilder.)
+        show #(when (pos? (.length waiting))
+                (.printAbove reader (str waiting))
+                (.setLength waiting 0))
+        put (fn [^String text]
+              (locking waiting
+                (if (.isReading reader)
+                  (do (.append waiting text)
+                      (when (str/ends-with? text "\n") (show)))
+                  (do (show)
+                      (.write out text)))))]
+    (proxy [Writer] []
+      (write
+        ([x] (put (text-of x)))
+        ([x offset length] (put (subs (text-of x) offset (+ (int offset) (int length))))))
+      (flush []
+        (locking waiting (show))
+        (.flush out))
+      (close []))))
+
 (defn- edited-repl []
   (with-open [terminal (-> (TerminalBuilder/builder) (.system true) (.build))]
-    (let [begin (handle-ctrl-c terminal)]
-      (shell/repl {:init load-aliases
-                   :prompt (constantly nil)
-                   :need-prompt (constantly false)
-                   :read (form-reader (line-reader terminal) begin)}))))
+    (let [begin (handle-ctrl-c terminal)
+          reader (line-reader terminal)
+          errors (above reader *err*)]
+      (System/setErr (PrintStream. (WriterOutputStream. errors StandardCharsets/UTF_8) true StandardCharsets/UTF_8)) ; where reports go
+      (binding [*out* (above reader *out*)
+                *err* (PrintWriter. errors true)]
+        (shell/repl {:init load-aliases
+                     :prompt (constantly nil)
+                     :need-prompt (constantly false)
+                     :read (form-reader reader begin)})))))
 
 ;; --- the socket, for editors
 

@@ -1,8 +1,8 @@
 (ns magnetar.impl.context
   "Context values of a fiber: a map from names to values. The fibers that it starts and the messages that it sends share the map.
 
-  While a server handles a message, the values of its sender lie over the server's own. A process that is started meanwhile shares that map, and all of
-  it is its own.
+  While a server handles a message, the values of its sender lie over the server's own; if both are too many, only the sender's are there. A process
+  that is started meanwhile inherits that map.
 
   What a fiber starts or sends takes its outgoing context along: the map, and the thread-locals of other libraries if `magnetar.scope.thread-locals` has
   them travel. Only Propagation looks into it. It is put in place for good on a thread that is new, else for a while."
@@ -117,8 +117,8 @@
 
 ;; ---- while a process handles a message
 
-;; The context of the process itself, and the one that the message was sent in. The process keeps them, and not the context: what it starts meanwhile
-;; inherits that.
+;; The context of the process itself, and the one that the message was sent in. They are kept in the process and not in its map of context values, since
+;; what it starts meanwhile inherits the map.
 (deftype Contexts [own sent])
 
 (defn- here

@@ -10,7 +10,7 @@
    (clojure.lang ExceptionInfo)
    (java.util.concurrent.atomic AtomicBoolean)
    (java.util.function Consumer Supplier UnaryOperator)
-   (magnetar.kernel.report Excerpt Failures Failures$Failure Frames)))
+   (magnetar.kernel.report Excerpt Failures Failures$Failure Frames Unwinding)))
 
 (set! *warn-on-reflection* true)
 
@@ -69,16 +69,21 @@
   ([^String site error] (Failures/report site (Thread/currentThread) error)))
 
 (defn unharmed
-  "A function that does what f does, of one argument, and returns nil where f throws. The first error is reported at the site, a later one only after
-  a success."
-  [site f]
+  "A function that does what f does, of one argument, and returns nil where f throws. The first error is reported at the site; a later one if `again?` is
+  true and f has succeeded meanwhile."
+  [site again? f]
   (let [failing (AtomicBoolean.)]
     (fn [x]
       (try
         (let [value (f x)]
-          (.set failing false)
+          (when again?
+            (.set failing false))
           value)
+        (catch Unwinding told-to-end
+          (throw told-to-end))
         (catch Throwable t
+          (when (instance? InterruptedException t)
+            (.interrupt (Thread/currentThread)))
           (when (.compareAndSet failing false true)
             (report site t)))))))
 

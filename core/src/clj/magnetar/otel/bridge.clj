@@ -14,6 +14,7 @@
    [magnetar.proc-lib.report :as report])
   (:import
    (io.opentelemetry.api GlobalOpenTelemetry OpenTelemetry)
+   (java.lang AutoCloseable)
    (magnetar.kernel.process Traffic)))
 
 (set! *warn-on-reflection* true)
@@ -37,14 +38,14 @@
 
 (defn- detach
   "Takes the parts out of where `attach` has put them, or some of them."
-  [{:keys [instrument listener observer instruments]}]
+  [{:keys [instrument listener observer processes]}]
   (instrument/remove-instrument instrument)
   (telemetry/remove-listener listener)
   (Traffic/remove observer)
   (sent/want-no-more :otel)
   (propagation/use-accessors :otel nil)
   (report/add-to-crashes nil)
-  (instruments/close instruments))
+  (.close ^AutoCloseable processes))
 
 (defn- attach [{:keys [instrument listener observer]}]
   (propagation/use-accessors :otel current/besides)
@@ -55,11 +56,12 @@
   (instrument/add instrument))
 
 (defn- parts [^OpenTelemetry open-telemetry {:keys [message-name]}]
-  (let [instruments (instruments/make (.getMeter open-telemetry scope-name))]
-    {:instruments instruments
-     :instrument (spans/instrument (.getTracer open-telemetry scope-name) instruments message-name)
-     :listener (instruments/restart-listener (:restarts instruments))
-     :observer (instruments/loss-observer (:dead-letters instruments))}))
+  (let [meter (.getMeter open-telemetry scope-name)
+        instruments (instruments/make meter)]
+    (assoc {:instrument (spans/instrument (.getTracer open-telemetry scope-name) instruments message-name)
+            :listener (instruments/restart-listener (:restarts instruments))
+            :observer (instruments/loss-observer (:dead-letters instruments))}
+           :processes (instruments/processes meter)))) ; last, since it is read from then on
 
 (defn- disconnect []
   (when-some [{:keys [parts]} @connected]

@@ -29,7 +29,9 @@
   (reify Consumer
     (accept [_ measurement] (.record ^ObservableLongMeasurement measurement (long (f))))))
 
-(defn- processes ^AutoCloseable [^Meter meter]
+(defn processes
+  "The instrument that reads how many processes live, until it is closed."
+  ^AutoCloseable [^Meter meter]
   (-> (.upDownCounterBuilder meter "magnetar.processes")
       (.setUnit "{process}")
       (.setDescription "Processes that live")
@@ -42,14 +44,13 @@
       (.build)))
 
 (defn make
-  "The instruments of the meter: :queue, :handling and :calling are histograms, :restarts and :dead-letters counters, and :processes is read."
+  "The instruments of the meter: :queue, :handling and :calling are histograms, :restarts and :dead-letters counters."
   [meter]
   {:queue (durations meter "magnetar.server.queue.duration" "How long messages of servers wait in the mailbox")
    :handling (durations meter "magnetar.server.handling.duration" "How long servers handle messages")
    :calling (durations meter "magnetar.call.duration" "How long callers wait for the end of a call")
    :restarts (counter meter "magnetar.supervisor.restarts" "{restart}" "Children that supervisors have started again")
-   :dead-letters (counter meter "magnetar.dead_letters" "{message}" "Messages that did not arrive")
-   :processes (processes meter)})
+   :dead-letters (counter meter "magnetar.dead_letters" "{message}" "Messages that did not arrive")})
 
 (defn restart-listener
   "A listener that counts restarts with the counter."
@@ -64,8 +65,3 @@
       (try
         (.add dead-letters 1)
         (catch Throwable _))))) ; an observer must not throw
-
-(defn close
-  "Lets the instruments no longer read."
-  [{:keys [processes]}]
-  (.close ^AutoCloseable processes))

@@ -59,7 +59,7 @@
   "A function that returns what the program calls a message, a text; nil where the program has no name for it, or its function fails."
   [name-of]
   (if name-of
-    (reports/unharmed "the :message-name of magnetar.otel" #(some-> (name-of %) attributes/plain))
+    (reports/unharmed "the :message-name of magnetar.otel" false #(some-> (name-of %) attributes/plain))
     (constantly nil)))
 
 (defn- follow
@@ -92,7 +92,8 @@
 (defn- waited
   "For how many seconds the message that this server handles was in the mailbox; nil if that is not known."
   []
-  (some-> (sent/waited (context/sent)) double (/ 1e9)))
+  (when-some [nanos (sent/waited (context/sent))]
+    (/ (double nanos) 1e9)))
 
 (defn- handles [tracer ^DoubleHistogram waits named server kind message]
   (let [seconds (waited)

@@ -179,7 +179,7 @@
   (first (filter #(= f (.-f ^Listener %)) @listeners)))
 
 (defn- new-listener [f events blocked]
-  (doto (Listener. f (reports/unharmed (fibers/site-of "the listener" f) f) events blocked (ArrayBlockingQueue. longest-queue) (AtomicLong.)
+  (doto (Listener. f (reports/unharmed (fibers/site-of "the listener" f) true f) events blocked (ArrayBlockingQueue. longest-queue) (AtomicLong.)
                    (AtomicBoolean.))
     start-thread))
 

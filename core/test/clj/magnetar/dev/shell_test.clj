@@ -9,8 +9,9 @@
    [magnetar.support :refer [with-failures]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
-   (java.io StringReader StringWriter)
-   (java.net InetAddress ServerSocket)))
+   (java.io PrintWriter StringReader StringWriter)
+   (java.net InetAddress ServerSocket)
+   (org.jline.reader LineReader)))
 
 (set! *warn-on-reflection* true)
 
@@ -170,6 +171,24 @@
       (begin)
       (dotimes [_ 3] (press))
       (is (= [:interrupt :say :interrupt :leave] @said)))))
+
+(deftest what-fibers-print-stands-above-the-line-that-is-typed
+  (let [reading (atom true)
+        shown (atom [])
+        reader (reify LineReader
+                 (isReading [_] @reading)
+                 (^void printAbove [_ ^String text] (swap! shown conj text)))
+        terminal (StringWriter.)
+        out (PrintWriter. (repl/above reader terminal) true)]
+    (.print out "tick ")
+    (.println out 1)
+    (.print out "half")
+    (.flush out)
+    (is (= [["tick 1\n" "half"] ""] [@shown (str terminal)]))
+    (.print out "the rest is not lost")
+    (reset! reading false)
+    (.println out)
+    (is (= [["tick 1\n" "half" "the rest is not lost"] "\n"] [@shown (str terminal)]))))
 
 (deftest the-port-file-of-another-server-that-is-alive-stays
   (let [file (str (write (temporary-folder) ".port" ""))]

@@ -1,8 +1,8 @@
 package magnetar.impl.otp;
 
 import clojure.lang.IFn;
-import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.Subscribers;
 
 /**
  * The instruments of servers and calls.
@@ -17,7 +17,7 @@ import magnetar.kernel.report.Failures;
  * </ol>
  */
 public final class Instruments {
-    private static final CopyOnWriteArrayList<Installed> ALL = new CopyOnWriteArrayList<>();
+    private static final Subscribers<Installed> ALL = new Subscribers<>(new Installed[0]);
 
     // Set or read by any thread. Without the namespace that sets it there are no servers.
     private static volatile IFn labels;
@@ -71,7 +71,7 @@ public final class Instruments {
 
     /** Removes an instrument, if it is installed. */
     public static void remove(Instrument instrument) {
-        ALL.removeIf(each -> each.instrument == instrument);
+        ALL.remove(each -> each.instrument == instrument);
     }
 
     /** True if there is an instrument. */
@@ -107,7 +107,7 @@ public final class Instruments {
 
     /** A message that is being handled, or a call that is being made. */
     public static final class Begun {
-        private final Installed[] all = ALL.toArray(new Installed[0]);
+        private final Installed[] all = ALL.all();
         private final Object[] tokens;
         private final Object server; // null for a call
 

@@ -1,5 +1,6 @@
 package magnetar.impl.telemetry;
 
+import clojure.lang.IPersistentMap;
 import clojure.lang.IPersistentVector;
 import clojure.lang.Indexed;
 import clojure.lang.Keyword;
@@ -38,6 +39,7 @@ import magnetar.kernel.scope.Scope;
  * <p>A carrier that is pinned has an event of the JDK, {@code jdk.VirtualThreadPinned}.
  */
 public final class RecorderTelemetry {
+    private static final Keyword TYPE = Keyword.intern("type");
     private static final AtomicBoolean IS_REGISTERED = new AtomicBoolean();
 
     private RecorderTelemetry() {}
@@ -150,14 +152,24 @@ public final class RecorderTelemetry {
         return value instanceof String || value instanceof Number ? value.toString() : outline(value);
     }
 
-    /** What sort of value it is: keywords and symbols as they are, a vector by its first value, else the class. */
+    /** What sort of value it is, as two levels of vectors at most. */
     private static String outline(Object value) {
+        return outline(value, 2);
+    }
+
+    /**
+     * Keywords and symbols as they are, a vector by its first value, an error that a process died of by its class,
+     * anything else by its own class.
+     */
+    private static String outline(Object value, int levels) {
         return switch (value) {
             case null -> "nil";
             case Pid pid -> pid.text();
             case Keyword word -> word.toString();
             case Symbol word -> word.toString();
-            case IPersistentVector vector when vector.length() > 0 -> "[" + outline(vector.nth(0)) + (vector.length() > 1 ? " ..]" : "]");
+            case IPersistentVector vector when vector.length() > 0 && levels > 0 ->
+                "[" + outline(vector.nth(0), levels - 1) + (vector.length() > 1 ? " ..]" : "]");
+            case IPersistentMap map when map.valAt(TYPE) instanceof Symbol type -> type.toString();
             default -> value.getClass().getName();
         };
     }

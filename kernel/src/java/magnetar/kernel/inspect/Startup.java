@@ -38,7 +38,7 @@ public final class Startup {
             sched: Carriers Carriers$Direct Carriers$Managed Carriers$Pool Computing Computing$Watched Fault HandOff HandOff$Inside
                 HandOff$Resumption HandOff$Way JdkScheduler Schedulable Scheduler SchedulerMonitor Schedulers Settings Untracked Untracked$Inside
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
-                Telemetry Telemetry$Listener Telemetry$Listening Unwinding
+                Subscribers Telemetry Telemetry$Listener Telemetry$Listening Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Propagation Propagation$Accessor Propagation$Before Propagation$Captured Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing

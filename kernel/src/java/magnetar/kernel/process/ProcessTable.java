@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
@@ -128,10 +127,11 @@ public final class ProcessTable {
      */
     public static long count() {
         Set<LocalProcess> simulated = SIMULATED.current();
-        LongAdder count = new LongAdder();
+        long creation = simulated == null ? Environment.REAL.creation() : Environment.current().creation();
+        long[] count = {0};
         Consumer<LocalProcess> visit = p -> {
-            if (!p.isGuest() && isLive(p)) {
-                count.increment();
+            if (!p.isGuest() && isLive(p) && p.pid().creation() == creation) {
+                count[0]++;
             }
         };
         if (simulated != null) {
@@ -144,7 +144,7 @@ public final class ProcessTable {
                 }
             });
         }
-        return count.sum();
+        return count[0];
     }
 
     /** The passivated processes of this simulation, ordered by pid. */

@@ -1,7 +1,7 @@
 package magnetar.kernel.process;
 
-import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.report.Subscribers;
 
 /**
  * Shows messages to observers: each one that is sent, taken, lost or not handled. The code above adds and
@@ -9,14 +9,14 @@ import magnetar.kernel.fiber.Fiber;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Without an observer each method finds the list empty and allocates nothing.
+ *   <li>Showing a message allocates nothing.
  *   <li>An observer is called outside of all locks, on the thread that sends, takes or drops the message.
  *   <li>A message is shown as sent before another process can take it.
  *   <li>An observer gets the context that the one before it returned.
  * </ol>
  */
 public final class Traffic {
-    private static final CopyOnWriteArrayList<Observer> ALL = new CopyOnWriteArrayList<>();
+    private static final Subscribers<Observer> ALL = new Subscribers<>(new Observer[0]);
 
     private Traffic() {}
 
@@ -58,35 +58,33 @@ public final class Traffic {
 
     /** Removes an observer that was added, if it is there. */
     public static void remove(Observer gone) {
-        ALL.removeIf(each -> each == gone);
+        ALL.remove(each -> each == gone);
     }
 
     static Object sends(Fiber sender, Object to, Object message, Object context) {
         Object carried = context;
-        if (!ALL.isEmpty()) {
-            for (Observer each : ALL) {
-                carried = each.sends(sender, to, message, carried);
-            }
+        for (Observer each : ALL.all()) {
+            carried = each.sends(sender, to, message, carried);
         }
         return carried;
     }
 
     static void takes(Object message, Object context) {
-        if (!ALL.isEmpty()) {
-            ALL.forEach(each -> each.takes(message, context));
+        for (Observer each : ALL.all()) {
+            each.takes(message, context);
         }
     }
 
     static void loses(Object to, Object message, Object context) {
-        if (!ALL.isEmpty()) {
-            ALL.forEach(each -> each.loses(to, message, context));
+        for (Observer each : ALL.all()) {
+            each.loses(to, message, context);
         }
     }
 
     /** Shows that the current process has no use for the message that it has taken. */
     public static void ignores(Object message) {
-        if (!ALL.isEmpty()) {
-            ALL.forEach(each -> each.ignores(message));
+        for (Observer each : ALL.all()) {
+            each.ignores(message);
         }
     }
 }

@@ -1,16 +1,13 @@
 package magnetar.kernel.report;
 
-import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.function.Consumer;
-
 /**
- * Tells listeners of events in the life of processes, channels and scopes. A process that a thread is for a
- * while, as for a call, is none here.
+ * Tells its listeners of events in the life of processes, channels and scopes, on the thread that causes the
+ * event. A listener of {@code magnetar.telemetry} is behind one of these, with a queue and a thread of its own.
+ * A thread that is a process for a while, as for a call, is not told of.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Who causes an event asks first whether there is a listener. Without one, that allocates nothing and
- *       links no call site. So a process may die without memory.
+ *   <li>Telling of an event allocates nothing and links no call site, so a process may die without memory.
  *   <li>A listener is called outside of all locks, on the thread that causes the event.
  *   <li>Nothing that a listener throws reaches the caller. The first error of each listener is reported.
  * </ol>
@@ -18,7 +15,7 @@ import java.util.function.Consumer;
  * <p>The types of the arguments are those of the packages above: a pid, a channel, a scope.
  */
 public final class Telemetry {
-    private static final CopyOnWriteArrayList<Listening> ALL = new CopyOnWriteArrayList<>();
+    private static final Subscribers<Listening> ALL = new Subscribers<>(new Listening[0]);
 
     private Telemetry() {}
 
@@ -92,7 +89,7 @@ public final class Telemetry {
 
     /** Removes a listener, if it is there. */
     public static void remove(Listener listener) {
-        ALL.removeIf(each -> each.listener == listener);
+        ALL.remove(each -> each.listener == listener);
     }
 
     /** True if there is a listener. */
@@ -100,47 +97,69 @@ public final class Telemetry {
         return !ALL.isEmpty();
     }
 
-    private static void tell(Consumer<Listener> event) {
-        for (Listening each : ALL) {
+    /** Tells that a process is about to run. */
+    public static void spawned(Object pid, Object parent) {
+        for (Listening each : ALL.all()) {
             try {
-                event.accept(each.listener);
+                each.listener.spawned(pid, parent);
             } catch (Throwable error) {
                 each.failed(error);
             }
         }
     }
 
-    /** Tells that a process is about to run. */
-    public static void spawned(Object pid, Object parent) {
-        tell(to -> to.spawned(pid, parent));
-    }
-
-    /** Tells that a process has died. Throws nothing, since its death is announced afterwards. */
+    /** Tells that a process has died. */
     public static void exited(Object pid, Object reason) {
-        try {
-            tell(to -> to.exited(pid, reason));
-        } catch (Throwable noRoom) {
-            // There is no memory or stack to tell of it.
+        for (Listening each : ALL.all()) {
+            try {
+                each.listener.exited(pid, reason);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
         }
     }
 
     /** Tells that a supervisor starts a child again. */
     public static void restarted(Object supervisor, Object child, Object reason) {
-        tell(to -> to.restarted(supervisor, child, reason));
+        for (Listening each : ALL.all()) {
+            try {
+                each.listener.restarted(supervisor, child, reason);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
+        }
     }
 
     /** Tells that a mailbox is long. */
     public static void mailboxGrew(Object pid, long messages) {
-        tell(to -> to.mailboxGrew(pid, messages));
+        for (Listening each : ALL.all()) {
+            try {
+                each.listener.mailboxGrew(pid, messages);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
+        }
     }
 
     /** Tells that an operation on channels has waited for so long. */
     public static void channelBlocked(String operation, Object on, long nanos) {
-        tell(to -> to.channelBlocked(operation, on, nanos));
+        for (Listening each : ALL.all()) {
+            try {
+                each.listener.channelBlocked(operation, on, nanos);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
+        }
     }
 
     /** Tells that the deadline of a scope has passed. */
     public static void scopeTimedOut(Object scope) {
-        tell(to -> to.scopeTimedOut(scope));
+        for (Listening each : ALL.all()) {
+            try {
+                each.listener.scopeTimedOut(scope);
+            } catch (Throwable error) {
+                each.failed(error);
+            }
+        }
     }
 }
