@@ -152,6 +152,9 @@
     magnetar.inspect/top "shows what runs in the program"
     magnetar.inspect/why-stuck "shows what runs in the program"
     magnetar.inspect/zombies "a simulation has none"
+    magnetar.net/local-address "a simulation has no sockets"
+    magnetar.net/port "a simulation has no sockets"
+    magnetar.net/remote-address "a simulation has no sockets"
     magnetar.table.snapshot/describe "reads a file"
     magnetar.table.snapshot/save "writes a file into the current folder"})
 

@@ -1,0 +1,370 @@
+(ns magnetar.net
+  "TCP sockets, read as a stream or as messages to a process: Erlang's gen_tcp.
+
+  open           listen accept connect close shutdown
+  use            send recv set-options controlling-process
+  look           port local-address remote-address
+
+    (def listener (net/listen 0 {:host \"127.0.0.1\" :packet :line :as :string :active false}))
+    (def client (net/connect \"127.0.0.1\" (net/port listener) {:packet :line :as :string :active false}))
+    (def served (net/accept listener))
+    (net/send client \"hello\\n\")
+    (net/recv served) ;=> \"hello\\n\"
+
+  A connection with {:active false} is a stream: `recv` waits for the next packet. Otherwise its data are
+  messages to the process that owns it:
+
+    [:tcp conn data]        a packet
+    [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
+                            the connection is closed here too
+    [:tcp-error conn why]   :econnreset, or :emsgsize for a packet above :max-packet. [:tcp-closed conn]
+                            follows
+    [:tcp-passive conn]     the number of messages of :active was reached
+
+  Options of connections, for `listen`, `connect`, `accept` and `set-options`:
+
+    :active        false: no messages. :once: the next packet is a message, then it is false. n: that many
+                   messages, then [:tcp-passive conn]. true: all packets are messages. Default :once in a
+                   process, and false for a thread that is not a process, which may give no other
+    :packet        :raw: what has arrived, cut anywhere. :line: up to \"\\n\", which is included. 1, 2 or 4: a
+                   length in so many bytes, big endian, stands before each packet; `send` adds it and it is
+                   removed on arrival. Default :raw
+    :max-packet    the most bytes of a line or packet that arrives, at most 2^30. A longer one is an error,
+                   and the connection is closed. Default 1048576 (1 MiB)
+    :as            :bytes: data are arrays of bytes. :string: strings in UTF-8. With :raw a character may be
+                   cut in two. Default :bytes
+    :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
+                   have been sent. Default :infinity
+    :nodelay       true: small packets are sent at once (TCP_NODELAY). Default true
+    :keepalive     true: the system looks for a dead peer (SO_KEEPALIVE). Default false
+
+  {:active true} is dangerous with an unbounded mailbox, since a fast sender fills the memory. Use :once or a
+  number, or a mailbox with {:capacity n}: while it is full, nothing is read, and TCP slows the sender down.
+
+  A listener or connection belongs to the process that made it, and is closed when that process ends. A
+  thread that is not a process owns none, and has to call `close`. An interrupt or a cancellation of a fiber
+  that waits in an operation of a socket closes the socket, as the JDK does. A platform thread is not
+  interrupted there.
+
+  What fails is an ExceptionInfo with Erlang's word under :reason, such as :econnrefused. In a simulation
+  sockets are refused. Require it as `[magnetar.net :as net]`. Erlang's modules are gen_tcp and inet."
+  (:refer-clojure :exclude [send])
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions]
+   [magnetar.net.connection :as connection]
+   [magnetar.net.handover :as handover]
+   [magnetar.net.listener :as listener]
+   [magnetar.net.options :as options]
+   [magnetar.net.reader :as reader]
+   [magnetar.net.refusals :as refusals]
+   [magnetar.net.transport :as transport])
+  (:import
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.net.connection Connection)
+   (magnetar.net.listener Listener)))
+
+(set! *warn-on-reflection* true)
+
+(defn- enter [operation]
+  (transactions/check operation)
+  (.enter (Fiber/current)))
+
+;; ---- open
+
+(defn listen
+  "Listens on a port, 0 for a free one; returns the listener.
+
+  It belongs to this process, and is closed when the process ends. Connections that it accepts have its
+  options. A name as :host is looked up on a platform thread.
+
+  Throws an ExceptionInfo if the port is in use (:eaddrinuse) or the host has no address (:nxdomain).
+
+  Options:
+    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+                    options of the connections, see the namespace
+    :host           the address of this machine to listen on. Default: all of them
+    :backlog        how many connections may wait for `accept`. Default: what the JDK takes
+    :reuse-address  true: the port can be taken although old connections of it linger. Default true
+
+  Example:
+
+    (net/listen 8080 {:packet :line :active false})
+
+  See also `accept`, `port`.
+
+  Erlang: gen_tcp:listen/2."
+  {:erlang "gen_tcp:listen/2" :added "0.2"}
+  ([port] (listen port nil))
+  ([port options]
+   (enter "listen")
+   (refusals/check-real "listen")
+   (options/check-port "listen" port 0)
+   (let [options (options/checked "listen" options/of-listen options)]
+     (some->> (:host options) (options/check-host "listen"))
+     (listener/listen port options))))
+
+(defn accept
+  "Waits for the next connection of a listener; returns the connection.
+
+  It belongs to this process, which need not be the owner of the listener. Its options are those of the
+  listener, with the given ones in place of them. Several processes may accept at once.
+
+  Blocks until there is a connection; a fiber parks.
+
+  Throws a TimeoutException when time runs out, and an ExceptionInfo (:closed) if the listener is closed.
+
+  Cancellation: closes the listener if the fiber waits for the network. To stop waiting, use :timeout.
+
+  Options:
+    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+              options of the connection, see the namespace
+    :timeout  how long to wait. Default :infinity
+    :else     what to return when time runs out
+
+  Example:
+
+    (net/accept listener {:timeout 1000 :else nil})
+
+  Erlang: gen_tcp:accept/2."
+  {:erlang "gen_tcp:accept/2" :added "0.2"}
+  ([listener] (accept listener nil))
+  ([listener options]
+   (enter "accept")
+   (listener/check "accept" listener)
+   (listener/accept listener (options/checked "accept" options/of-accept options))))
+
+(defn connect
+  "Connects to a port of a host; returns the connection.
+
+  It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
+  thread, since the JDK would hold the carrier thread of a fiber. Its first address is used. The time-out
+  begins before the look-up, which it cannot cut short.
+
+  Blocks until the connection is there; a fiber parks.
+
+  Throws a TimeoutException when time runs out, and an ExceptionInfo if the connection is refused
+  (:econnrefused) or the host has no address (:nxdomain).
+
+  Cancellation: ends the attempt.
+
+  Options:
+    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+              options of the connection, see the namespace
+    :timeout  how long to wait. Default :infinity, which leaves it to the system
+    :else     what to return when time runs out
+
+  Example:
+
+    (net/connect \"127.0.0.1\" (net/port listener) {:packet 4 :timeout 5000})
+
+  Erlang: gen_tcp:connect/4."
+  {:erlang "gen_tcp:connect/4" :added "0.2"}
+  ([host port] (connect host port nil))
+  ([host port options]
+   (enter "connect")
+   (refusals/check-real "connect")
+   (options/check-host "connect" host)
+   (options/check-port "connect" port 1)
+   (listener/connect host port (options/checked "connect" options/of-connect options))))
+
+(defn- refuse-socket [operation x]
+  (arguments/misuse :magnetar/not-a-connection
+                    (str "`" operation "` wants a connection or a listener; this is " (arguments/show x) ".") {:value x}))
+
+(defn close
+  "Closes a connection or a listener; returns nil.
+
+  Any thread may do it. What waits in an operation on it gets an ExceptionInfo (:closed). The owner gets no
+  message; messages that have arrived stay in its mailbox. Nothing happens if it is closed already.
+
+  Example:
+
+    (net/close conn)
+
+  Erlang: gen_tcp:close/1."
+  {:erlang "gen_tcp:close/1" :added "0.2"}
+  [socket]
+  (cond
+    (instance? Connection socket) (connection/close socket)
+    (instance? Listener socket) (listener/close socket)
+    :else (refuse-socket "close" socket))
+  nil)
+
+(defn shutdown
+  "Ends one direction of a connection, :read, :write or :both; returns nil.
+
+  After :write the other side gets what was sent, then the end of the stream. It can still answer. Close the
+  connection when it is done.
+
+  Example:
+
+    (net/shutdown conn :write)
+
+  Erlang: gen_tcp:shutdown/2."
+  {:erlang "gen_tcp:shutdown/2" :added "0.2"}
+  [conn direction]
+  (enter "shutdown")
+  (connection/check "shutdown" conn)
+  (when-not (#{:read :write :both} direction)
+    (arguments/misuse :magnetar/bad-option
+                      (str "`shutdown` wants :read, :write or :both; this is " (arguments/show direction) ".") {:value direction :reason :einval}))
+  (connection/check-open "shutdown" conn)
+  (transport/shut (.-socket ^Connection conn) direction)
+  nil)
+
+;; ---- use
+
+(defn send
+  "Sends a string, as UTF-8, or an array of bytes; returns nil.
+
+  A length goes before it where :packet wants one. To a :line nothing is added: end it with \"\\n\". Any thread
+  may send. What two threads send does not mix.
+
+  Blocks while the other side does not read and the buffers of the system are full; a fiber parks.
+
+  Throws an ExceptionInfo if the connection is closed (:closed) or lost (:econnreset), or if the :send-timeout
+  has passed (:etimedout). Then it is closed. What was sent before may have arrived or not.
+
+  Cancellation: closes the connection if the fiber waits for the network.
+
+  Example:
+
+    (net/send conn \"hello\\n\")
+
+  Erlang: gen_tcp:send/2."
+  {:erlang "gen_tcp:send/2" :added "0.2"}
+  [conn data]
+  (enter "send")
+  (connection/send-data (connection/check "send" conn) data)
+  nil)
+
+(defn- recv-packet [conn n options]
+  (enter "recv")
+  (connection/check "recv" conn)
+  (connection/recv conn n (options/checked "recv" [:timeout :else] options)))
+
+(defn recv
+  "Waits for the next packet of a connection that is not active; returns its data.
+
+  With a number n it waits for exactly n bytes, which goes with {:packet :raw} alone. Otherwise a :raw
+  connection gives what there is, and one byte at least.
+
+  Returns nil at the end of the stream, after all packets. A packet that is not complete there is dropped.
+  Bytes fewer than n stay for a `recv` without a number. The connection stays open, and `send` still works.
+
+  Blocks until the packet is there; a fiber parks.
+
+  Throws a TimeoutException when time runs out, which loses nothing; and an ExceptionInfo if the connection is
+  active, closed (:closed) or lost (:econnreset), or if a packet is too long (:emsgsize).
+
+  Cancellation: closes the connection if the fiber waits for the network.
+
+  Options:
+    :timeout  how long to wait. Default :infinity
+    :else     what to return when time runs out
+
+  Example:
+
+    (net/recv conn {:timeout 1000 :else nil})
+
+  Erlang: gen_tcp:recv/3."
+  {:erlang "gen_tcp:recv/3" :added "0.2"}
+  ([conn] (recv-packet conn nil nil))
+  ([conn n-or-options]
+   (if (int? n-or-options)
+     (recv conn n-or-options nil)
+     (recv-packet conn nil n-or-options)))
+  ([conn n options]
+   (recv-packet conn (arguments/whole "recv" n options/longest-packet) options)))
+
+(defn set-options
+  "Changes options of a connection, those of the namespace; returns nil.
+
+  Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
+  left of one before. After {:active false} no message follows, except one that is on its way. A new :packet
+  applies to the bytes that no packet has taken.
+
+  Throws an ExceptionInfo (:closed) if the connection is closed.
+
+  Example:
+
+    (net/set-options conn {:active :once :packet 4})
+
+  Erlang: inet:setopts/2."
+  {:erlang "inet:setopts/2" :added "0.2"}
+  [conn options]
+  (enter "set-options")
+  (connection/check "set-options" conn)
+  (reader/set-options conn (options/checked "set-options" options/of-connection options))
+  nil)
+
+(defn controlling-process
+  "Makes another process the owner of a connection; returns nil.
+
+  Messages about it move from the mailbox of this process to the new owner's, where no limit of the mailbox
+  applies to them. Later ones arrive after them. Only the owner may give it away, or any thread if it has no
+  owner.
+
+  Throws an IllegalStateException if this is not the owner, and an IllegalArgumentException if the other
+  process is not alive.
+
+  Cancellation: takes effect when the connection has its new owner.
+
+  Example:
+
+    (net/controlling-process conn worker)
+
+  Erlang: gen_tcp:controlling_process/2."
+  {:erlang "gen_tcp:controlling_process/2" :added "0.2"}
+  [conn pid]
+  (enter "controlling-process")
+  (handover/give (connection/check "controlling-process" conn) pid)
+  nil)
+
+;; ---- look
+
+(defn- local [operation x]
+  (cond
+    (instance? Connection x) (.-local ^Connection x)
+    (instance? Listener x) (.-local ^Listener x)
+    :else (refuse-socket operation x)))
+
+(defn local-address
+  "Returns the address of this side of a connection, or of a listener, as a map.
+
+  Example:
+
+    (net/local-address listener) ;=> {:host \"127.0.0.1\", :port 8080}
+
+  Erlang: inet:sockname/1."
+  {:erlang "inet:sockname/1" :added "0.2"}
+  [socket]
+  (local "local-address" socket))
+
+(defn remote-address
+  "Returns the address of the other side of a connection, as a map.
+
+  It is still known when the connection is closed.
+
+  Example:
+
+    (:host (net/remote-address conn)) ;=> \"127.0.0.1\"
+
+  Erlang: inet:peername/1."
+  {:erlang "inet:peername/1" :added "0.2"}
+  [conn]
+  (.-remote (connection/check "remote-address" conn)))
+
+(defn port
+  "Returns the port of a listener, or of this side of a connection.
+
+  Example:
+
+    (net/port listener) ;=> 8080
+
+  Erlang: inet:port/1."
+  {:erlang "inet:port/1" :added "0.2"}
+  [socket]
+  (:port (local "port" socket)))

@@ -1,0 +1,245 @@
+(ns magnetar.net.connection
+  "Connections: whose they are, their options, and their use as a stream.
+
+  One atom holds the state: the owner, the options, :closed once it is closed, and of messages :active; :reader? while a fiber reads for
+  messages; :delivering? while that fiber sends one; and :handing while the owner gives the connection away. `reading` guards the input:
+  a fiber that reads for messages and a `recv` exclude each other. So bytes never pass each other, and a packet that was found stays in the
+  input until it has a receiver."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.owned :as owned]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
+   [magnetar.net.framing :as framing]
+   [magnetar.net.options :as options]
+   [magnetar.net.refusals :as refusals]
+   [magnetar.net.transport :as transport])
+  (:import
+   (java.io IOException Writer)
+   (java.net Socket SocketTimeoutException)
+   (java.nio.charset StandardCharsets)
+   (java.util Arrays)
+   (java.util.concurrent.locks ReentrantLock)
+   (magnetar.kernel.process Owned Pid)))
+
+(set! *warn-on-reflection* true)
+
+(declare owner-died)
+
+(deftype Connection [^Socket socket local remote state input ^ReentrantLock reading ^ReentrantLock writing]
+  Owned
+  (ownerDied [this pid] (owner-died this pid))
+
+  Object
+  (toString [_] (str "#magnetar/connection \"" (transport/text local) " to " (transport/text remote) "\"")))
+
+(defmethod print-method Connection [conn ^Writer out]
+  (.write out (str conn)))
+
+(defn state
+  "Its state, a map."
+  [^Connection conn]
+  @(.-state conn))
+
+(defn check
+  "Refuses what is no connection."
+  ^Connection [operation x]
+  (when-not (instance? Connection x)
+    (arguments/misuse :magnetar/not-a-connection
+                      (str "`" operation "` wants a connection, as `connect` and `accept` return it; this is " (arguments/show x) ".") {:value x}))
+  x)
+
+(defn check-open
+  "Refuses a connection that is closed."
+  [operation conn]
+  (when (:closed (state conn))
+    (throw (refusals/closed operation :connection conn))))
+
+;; ---- closed
+
+(defn close
+  "Closes it, unless it is closed: then nothing. True for the call that did it."
+  [^Connection conn]
+  (let [[before _] (swap-vals! (.-state conn) assoc :closed true :active false)]
+    (when-not (:closed before)
+      (transport/close-quietly (.-socket conn))
+      (some-> (:owner before) (owned/disown conn))
+      true)))
+
+(defn- owner-died [conn pid]
+  (when (= pid (:owner (state conn)))
+    (close conn)))
+
+(defn settle-owner
+  "Called after a new owner was set: closes the connection if that is dead, and a connection that was closed meanwhile has no owner's list."
+  [conn]
+  (let [{:keys [^Pid owner closed]} (state conn)]
+    (cond
+      closed (owned/disown owner conn)
+      (.ended owner) (close conn))))
+
+(defn failed
+  "Closes the connection after an error of its socket; throws what the caller shall see."
+  [operation conn cause]
+  (let [here? (:closed (state conn))]
+    (close conn)
+    (transport/check-interrupt)
+    (throw (if here?
+             (refusals/closed operation :connection conn)
+             (refusals/lost operation conn cause)))))
+
+(defmacro using-socket
+  "Runs body, in which the socket may fail."
+  [operation conn & body]
+  `(try
+     ~@body
+     (catch SocketTimeoutException e# (throw e#))
+     (catch IOException e# (failed ~operation ~conn e#))))
+
+;; ---- made
+
+(defn- active-of [options owner]
+  (let [active (get options :active (if owner :once false))]
+    (when (and active (nil? owner))
+      (refusals/refuse-without-owner active))
+    active))
+
+(defn check-owner
+  "Refuses messages for a thread that is no process, before anything is opened."
+  [options owner]
+  (active-of options owner)
+  nil)
+
+(defn connection
+  "A connection over the socket that belongs to this owner, a pid or nil. It reads nothing yet."
+  ^Connection [^Socket socket owner options]
+  (let [settings (merge options/defaults (select-keys options options/of-connection))
+        conn (Connection. socket (transport/local socket) (transport/remote socket)
+                          (atom {:owner owner :active (active-of options owner) :options (dissoc settings :active)})
+                          (volatile! framing/empty-input) (ReentrantLock.) (ReentrantLock.))]
+    (transport/set-options socket settings)
+    (when-not (or (nil? owner) (owned/own owner conn))
+      (close conn))
+    conn))
+
+;; ---- input. The caller holds `reading`.
+
+(defn- found [^Connection conn exact]
+  (let [{:keys [packet max-packet]} (:options (state conn))]
+    (framing/packet @(.-input conn) packet max-packet exact)))
+
+(defn- fill
+  "Reads what there is; false at the end of the stream."
+  [^Connection conn deadline]
+  (let [input (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn))))))
+        n (transport/read-into (.-socket conn) (:bytes input) (:to input) deadline)]
+    (when (pos? n)
+      (vswap! (.-input conn) framing/grown n))
+    (not (neg? n))))
+
+(defn await-packet
+  "The next packet, which stays in the input; nil at the end of the stream, :too-long for one that is too long."
+  [conn exact deadline]
+  (loop []
+    (or (found conn exact)
+        (when (fill conn deadline)
+          (recur)))))
+
+(defn take-packet
+  "Takes a packet out of the input: its data as the options want them."
+  [^Connection conn packet]
+  (let [[^long start ^long end] packet
+        ^bytes bytes (:bytes @(.-input conn))
+        data (if (= :string (:as (:options (state conn))))
+               (String. bytes (int start) (int (- end start)) StandardCharsets/UTF_8)
+               (Arrays/copyOfRange bytes (int start) (int end)))]
+    (vswap! (.-input conn) framing/after-packet packet)
+    data))
+
+;; ---- recv
+
+(defn- check-recv [conn exact]
+  (check-open "recv" conn)
+  (let [{:keys [active options]} (state conn)]
+    (when active
+      (refusals/refuse-active conn active))
+    (when (and exact (not= :raw (:packet options)))
+      (refusals/refuse-count conn (:packet options)))))
+
+(defn- receive-packet [conn exact deadline]
+  (check-recv conn exact)
+  (let [packet (using-socket "recv" conn (await-packet conn exact deadline))]
+    (case packet
+      nil nil
+      :too-long (do (close conn)
+                    (throw (refusals/packet-too-long conn (:max-packet (:options (state conn))))))
+      (take-packet conn packet))))
+
+(defn recv
+  "The next packet, or so many bytes; nil at the end of the stream."
+  [^Connection conn exact {:keys [timeout] :or {timeout :infinity} :as options}]
+  (check-recv conn exact)
+  (let [deadline (clock/deadline (arguments/nanos :timeout timeout))
+        data (try
+               (transport/locked (.-reading conn) deadline #(receive-packet conn exact deadline))
+               (catch SocketTimeoutException _ ::transport/timeout))]
+    (if (= ::transport/timeout data)
+      (timeouts/outcome options 'magnetar.net/recv conn timeout [conn options])
+      data)))
+
+;; ---- send
+
+(defn- data-bytes ^bytes [data]
+  (cond
+    (string? data) (.getBytes ^String data StandardCharsets/UTF_8)
+    (bytes? data) data
+    :else (arguments/misuse :magnetar/not-sendable
+                            (str "`send` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval})))
+
+(defn- framed ^bytes [conn kind data]
+  (let [bytes (data-bytes data)]
+    (when (< (framing/longest kind) (alength bytes))
+      (arguments/misuse :magnetar/packet-too-long
+                        (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room for " (framing/longest kind)
+                             ": send less at once, or let both sides use {:packet 4}.")
+                        {:socket conn :size (alength bytes) :reason :emsgsize}))
+    (framing/framed kind bytes)))
+
+(defn- write [^Connection conn bytes]
+  (check-open "send" conn)
+  (when (transport/output-shut? (.-socket conn))
+    (throw (refusals/shut conn)))
+  (using-socket "send" conn (transport/write (.-socket conn) bytes)))
+
+(defn- close-late
+  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since a write has no time limit."
+  [^Connection conn written nanos]
+  (when (= ::late (deref written (clock/millis nanos) ::late))
+    (swap! (.-state conn) #(if (:closed %) % (assoc % :late? true)))
+    (close conn)))
+
+(defn- write-within [^Connection conn bytes nanos]
+  (let [written (promise)]
+    (fibers/dispatch (str "send time-out of " conn) #(close-late conn written nanos))
+    (try
+      (write conn bytes)
+      (finally (deliver written true)))))
+
+(defn send-data
+  "Sends the data, as a packet; packets of several threads do not mix."
+  [^Connection conn data]
+  (check-open "send" conn)
+  (let [{:keys [packet send-timeout]} (:options (state conn))
+        bytes (framed conn packet data)
+        nanos (arguments/nanos :send-timeout send-timeout)
+        limited? (not= clock/infinite nanos)
+        outcome (try
+                  (transport/locked (.-writing conn) (clock/deadline nanos) #(if limited? (write-within conn bytes nanos) (write conn bytes)))
+                  (catch clojure.lang.ExceptionInfo e
+                    (if (:late? (state conn)) ::transport/timeout (throw e))))]
+    (when (= ::transport/timeout outcome)
+      (close conn)
+      (throw (refusals/send-timeout conn send-timeout)))))

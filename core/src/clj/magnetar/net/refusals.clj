@@ -1,0 +1,133 @@
+(ns magnetar.net.refusals
+  "The errors of sockets. Each has Erlang's word for it under :reason."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(defn- failure
+  ([id reason sentence data] (errors/failure sentence (assoc data :magnetar/reason id :reason reason)))
+  ([id reason sentence data cause] (errors/failure sentence (assoc data :magnetar/reason id :reason reason) cause)))
+
+(defn- place [host port]
+  (str (when host (str host ":")) port))
+
+(defn port-in-use
+  "Another socket listens on the port."
+  [host port cause]
+  (failure :magnetar/port-in-use :eaddrinuse
+           (str "`listen` on port " (place host port) ": another socket has that port. Stop its program, or listen on port 0, which takes a free one.")
+           {:host host :port port} cause))
+
+(defn connection-refused
+  "No socket listens there."
+  [host port cause]
+  (failure :magnetar/connection-refused :econnrefused
+           (str "`connect` to " (place host port) " was refused: no program listens there. Start the server, or check host and port.")
+           {:host host :port port} cause))
+
+(defn unknown-host
+  "The name has no address."
+  [operation host cause]
+  (failure :magnetar/unknown-host :nxdomain
+           (str "`" operation "`: the host " (arguments/show host) " has no address. Check the name, and the name server of this machine.")
+           {:host host} cause))
+
+(def ^:private words
+  "What the JDK or the system says, as Erlang's reason."
+  [["Connection reset" :econnreset] ["Permission denied" :eacces] ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
+   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed]])
+
+(defn reason
+  "Erlang's word for an error of a socket; `otherwise` if it is none of the usual ones."
+  [^Throwable cause otherwise]
+  (let [message (str (ex-message cause))]
+    (or (some (fn [[text word]] (when (str/includes? message text) word)) words) otherwise)))
+
+(defn socket-failed
+  "An error of the operating system that has no id of its own."
+  [operation host port cause]
+  (failure :magnetar/socket-failed (reason cause :eio)
+           (str "`" operation "` of " (place host port) " failed: " (ex-message cause) ". Check the address, the network and the limits of this process.")
+           {:host host :port port} cause))
+
+(defn closed
+  "A socket that was closed here. `what` is :connection or :listener."
+  [operation what socket]
+  (failure :magnetar/socket-closed :closed
+           (str "`" operation "` on " socket ", which is closed: by `close`, by the end of its owner, by a cancellation or by an error before. "
+                (if (= :listener what) "Listen again." "Open a new connection."))
+           {:socket socket}))
+
+(defn shut
+  "The sending side was shut."
+  [conn]
+  (failure :magnetar/socket-closed :closed
+           (str "`send` on " conn ", whose sending side is shut: send before `shutdown`.") {:socket conn}))
+
+(defn lost
+  "The other side, or the network, ended the connection in the middle."
+  [operation conn cause]
+  (failure :magnetar/connection-lost (reason cause :closed)
+           (str "`" operation "` on " conn " failed: " (ex-message cause) ". The connection is closed; open a new one.")
+           {:socket conn} cause))
+
+(defn packet-too-long
+  "A packet that came is longer than :max-packet."
+  [conn most]
+  (failure :magnetar/packet-too-long :emsgsize
+           (str "A packet for " conn " is longer than its :max-packet of " most " bytes. The connection is closed; give a larger :max-packet if the "
+                "sender is right.")
+           {:socket conn :max-packet most}))
+
+(defn send-timeout
+  "The other side did not take the data in time."
+  [conn timeout]
+  (failure :magnetar/send-timeout :etimedout
+           (str "`send` on " conn " did not end within its :send-timeout of " (arguments/show-duration timeout) ", because the other side does not "
+                "read. The connection is closed, since a part may have been sent.")
+           {:socket conn :send-timeout timeout}))
+
+(defn refuse-active
+  "The data of the connection arrive as messages."
+  [conn active]
+  (throw (errors/illegal-state :magnetar/connection-active
+           (str "`recv` on " conn ", whose data arrive as messages, as :active is " active
+                ": receive them, or call (set-options conn {:active false}) before.")
+           {:socket conn :active active :reason :einval})))
+
+(defn refuse-count
+  "Only a raw stream is read by the byte."
+  [conn kind]
+  (throw (errors/illegal-state :magnetar/bad-option
+           (str "`recv` of a number of bytes on " conn ", whose :packet is " kind ": a number goes with {:packet :raw}. Leave it out.")
+           {:socket conn :packet kind :reason :einval})))
+
+(defn refuse-without-owner
+  "There is no process that the messages could go to."
+  [active]
+  (arguments/misuse :magnetar/no-process
+                    (str "{:active " (arguments/show active) "} sends data to the process that owns the connection, and \""
+                         (.getName (Thread/currentThread)) "\" is no process: give {:active false} and use `recv`, or call it in a process.")
+                    (assoc (arguments/data :active active) :reason :einval)))
+
+(defn refuse-owner
+  "Only the owner gives a connection away."
+  [conn owner]
+  (throw (errors/illegal-state :magnetar/not-owner
+           (str "`controlling-process` on " conn ", which belongs to " owner ": only its owner may give it away, so ask it by a message.")
+           {:socket conn :owner owner :reason :not-owner})))
+
+(defn check-real
+  "Refuses sockets in a simulation, where a seed orders everything."
+  [operation]
+  (when (environment/simulated?)
+    (arguments/misuse :magnetar/not-simulated
+                      (str "`" operation "` was called in a simulation, which cannot order the network: put a process there that answers as the other "
+                           "side would.")
+                      {:operation operation})))
