@@ -107,7 +107,7 @@
     "`alive?` wants a pid, as `spawn`, `self` or `whereis` return it; this is [1]." #(actor/alive? [1])
     "`join` wants a pid, as `spawn`, `self` or `whereis` return it; this is \"p\"." #(actor/join "p")
     "`process-info` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(actor/process-info :p)
-    "`mailbox` wants a registered name, or a pid as `spawn`, `self` or `whereis` return it; this is [1]." #(inspect/mailbox [1])
+    "`mailbox` wants a registered name, a pid as `spawn`, `self` or `whereis` return it, or the :id of a process in `tree`; this is [1]." #(inspect/mailbox [1])
     "`mailbox` wants what lives, and no process has the name :p." #(inspect/mailbox :p)
     "`register` wants a pid, as `spawn`, `self` or `whereis` return it; this is nil." #(actor/register :x nil)
     "`demonitor` wants a reference, as `make-ref` or `monitor` return it; this is PID." #(actor/demonitor (self))
