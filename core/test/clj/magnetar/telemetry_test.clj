@@ -401,7 +401,8 @@
                             (a/>! ch 1)))
                         (try
                           (with-scope [_ {:deadline 1}] (scope/sleep 20000))
-                          (catch Exception _))))
+                          (catch Exception _))
+                        (is (eventually (pos? (long (:scope-timeouts (telemetry/metrics)))))))) ; the timer's thread counts it
             {:keys [spawned exited crashed live]} (:processes numbers)]
         (is (<= 4 (long exited) (long spawned)))
         (is (<= 2 (long crashed) (long exited)))
