@@ -108,7 +108,7 @@
 (defn accept
   "Waits for the next connection of a listener; returns the connection.
 
-  It belongs to this process, which need not be the owner of the listener. Its options are those of the
+  It belongs to this process, which need not be the owner of the listener. Its options are the options of the
   listener, with the given ones in place of them. Several processes may accept at once.
 
   Blocks until there is a connection; a fiber parks.
@@ -280,7 +280,7 @@
    (recv-packet conn (arguments/whole "recv" n options/longest-packet) options)))
 
 (defn set-options
-  "Changes options of a connection, those of the namespace; returns nil.
+  "Changes options of a connection, which the namespace lists; returns nil.
 
   Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
   left of one before. After {:active false} no message follows, except one that is on its way. A new :packet

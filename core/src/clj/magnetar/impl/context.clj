@@ -111,7 +111,7 @@
   (laid-over (Propagation/valuesOf own) (Propagation/valuesOf context)))
 
 (defn- over
-  "The context with the values and thread-locals of `upper` over those of `lower`."
+  "The context `lower` with the values and thread-locals of `upper` over its own."
   [lower upper]
   (Propagation/over lower upper (values-over lower upper)))
 

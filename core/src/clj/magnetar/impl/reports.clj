@@ -68,6 +68,13 @@
   ([error] (Failures/report (Thread/currentThread) error))
   ([^String site error] (Failures/report site (Thread/currentThread) error)))
 
+(defn stop-here
+  "Called for an error that goes no further: throws on what ends the fiber, and sets an interrupt again."
+  [error]
+  (cond
+    (instance? Unwinding error) (throw error)
+    (instance? InterruptedException error) (.interrupt (Thread/currentThread))))
+
 (defn unharmed
   "A function that does what f does, of one argument, and returns nil where f throws. The first error is reported at the site; a later one if `again?` is
   true and f has succeeded meanwhile."
@@ -79,11 +86,8 @@
           (when again?
             (.set failing false))
           value)
-        (catch Unwinding told-to-end
-          (throw told-to-end))
         (catch Throwable t
-          (when (instance? InterruptedException t)
-            (.interrupt (Thread/currentThread)))
+          (stop-here t)
           (when (.compareAndSet failing false true)
             (report site t)))))))
 

@@ -14,7 +14,7 @@
   (/ (double nanos) 1e6))
 
 (defn listener
-  "A listener that calls these functions, or does nothing where there is none; see Telemetry.Listener."
+  "A listener that calls these functions, or does nothing where a function is missing; see Telemetry.Listener."
   [{:keys [spawned exited restarted mailbox-grew channel-blocked scope-timed-out]}]
   (reify Telemetry$Listener
     (spawned [_ pid parent] (when spawned (spawned pid parent)))

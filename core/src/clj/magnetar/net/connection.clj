@@ -23,7 +23,7 @@
    (java.nio.charset StandardCharsets)
    (java.util Arrays)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.process Owned Pid)))
+   (magnetar.kernel.process LocalProcess Owned Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -101,17 +101,21 @@
 
 ;; ---- made
 
-(defn- active-of [options owner]
-  (let [active (get options :active (if owner :once false))]
-    (when (and active (nil? owner))
-      (refusals/refuse-without-owner active))
-    active))
+(defn current-owner
+  "The pid of this process; nil of a thread that is not a process."
+  []
+  (some-> (LocalProcess/current) .pid))
 
 (defn check-owner
-  "Refuses messages for a thread that is no process, before anything is opened."
-  [options owner]
-  (active-of options owner)
-  nil)
+  "Refuses an :active that wants messages where there is no owner to get them."
+  [active owner]
+  (when (and active (nil? owner))
+    (refusals/refuse-without-owner active)))
+
+(defn- active-of [options owner]
+  (let [active (get options :active (if owner :once false))]
+    (check-owner active owner)
+    active))
 
 (defn connection
   "A connection over the socket that belongs to this owner, a pid or nil. It reads nothing yet."

@@ -11,13 +11,13 @@
    [magnetar.net.refusals :as refusals])
   (:import
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess Pid Refs Send)
+   (magnetar.kernel.process Pid Refs Send)
    (magnetar.net.connection Connection)))
 
 (set! *warn-on-reflection* true)
 
 (defn- next-moved
-  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if there is none, where `wait` is 0."
+  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if no other is there, where `wait` is 0."
   [conn token wait]
   (receive
     [:tcp conn data] [:tcp conn data]
@@ -69,7 +69,7 @@
 (defn give
   "Makes another process the owner. It cannot be cancelled half way."
   [conn to]
-  (let [me (some-> (LocalProcess/current) .pid)
+  (let [me (connection/current-owner)
         owner (:owner (connection/state conn))]
     (check conn me to)
     (when-not (= owner to)

@@ -18,7 +18,7 @@
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.process LocalProcess Owned)))
+   (magnetar.kernel.process Owned)))
 
 (set! *warn-on-reflection* true)
 
@@ -69,17 +69,12 @@
     (transport/close-quietly (.-socket listener))
     (some-> (.-owner listener) (owned/disown listener))))
 
-(defn current-owner
-  "The pid of this process; nil of a thread that is none."
-  []
-  (some-> (LocalProcess/current) .pid))
-
 (defn listen
   "A listener of the current process, if there is one."
   [port options]
   (await-closed port)
   (let [socket (transport/listen port options)
-        owner (current-owner)
+        owner (connection/current-owner)
         listener (Listener. socket (transport/local socket) owner (atom false)
                             (select-keys options options/of-connection) (ReentrantLock.))]
     (when-not (or (nil? owner) (owned/own owner listener))
@@ -115,14 +110,14 @@
   [socket options operation target timeout]
   (if (= ::transport/timeout socket)
     (timeouts/outcome options operation target timeout [target options])
-    (doto (connection/connection socket (current-owner) options)
+    (doto (connection/connection socket (connection/current-owner) options)
       reader/ensure-reader)))
 
 (defn accept
   "The next connection, which belongs to the current process."
   [^Listener listener {:keys [timeout] :or {timeout :infinity} :as given}]
   (let [options (merge (.-options listener) given)]
-    (connection/check-owner options (current-owner))
+    (connection/check-owner (:active options) (connection/current-owner))
     (check-open listener)
     (opened (accept-socket listener (clock/deadline (arguments/nanos :timeout timeout)))
             options 'magnetar.net/accept listener timeout)))
@@ -130,6 +125,6 @@
 (defn connect
   "A connection to the port of a host, which belongs to the current process."
   [host port {:keys [timeout] :or {timeout :infinity} :as options}]
-  (connection/check-owner options (current-owner))
+  (connection/check-owner (:active options) (connection/current-owner))
   (opened (transport/connect host port (clock/deadline (arguments/nanos :timeout timeout)))
           options 'magnetar.net/connect (str host ":" port) timeout))

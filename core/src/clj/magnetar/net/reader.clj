@@ -138,8 +138,7 @@
   "Changes the options of an open connection."
   [^Connection conn {:keys [active] :as given}]
   (connection/check-open "set-options" conn)
-  (when (and active (nil? (:owner (connection/state conn))))
-    (refusals/refuse-without-owner active))
+  (connection/check-owner active (:owner (connection/state conn)))
   (transport/set-options (.-socket conn) given)
   (swap! (.-state conn) with-options given)
   (ensure-reader conn))

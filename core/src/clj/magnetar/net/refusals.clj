@@ -44,7 +44,7 @@
    ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed]])
 
 (defn reason
-  "Erlang's word for an error of a socket; `otherwise` if it is none of the usual ones."
+  "Erlang's word for an error of a socket; `otherwise` if it is not a usual one."
   [^Throwable cause otherwise]
   (let [message (str (ex-message cause))]
     (or (some (fn [[text word]] (when (str/includes? message text) word)) words) otherwise)))

@@ -84,7 +84,7 @@
   1000)
 
 (defn about
-  "What is said about a call, :calls at the caller, or a :call, :cast or :info at the server. The label is that of its callback module, nil if that is
+  "What is said about a call, :calls at the caller, or a :call, :cast or :info at the server. The label is what its callback module is called, nil if that is
   not known; `who` is its registered name and `named` that of the message, texts or nil."
   ^About [label who named kind]
   (let [key [label who named kind]]

@@ -33,7 +33,7 @@
   (host/label server))
 
 (defn label-at
-  "What the callback module of the server is called that has the pid or the local name; nil if there is none."
+  "What the callback module of the server is called that has the pid or the local name; nil if no server has it."
   [address]
   (host/label-at address))
 

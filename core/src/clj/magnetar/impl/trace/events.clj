@@ -12,8 +12,7 @@
    (clojure.lang Associative ILookup IPending)
    (java.io Writer)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess ProcessInfo)
-   (magnetar.kernel.report Unwinding)))
+   (magnetar.kernel.process LocalProcess ProcessInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -200,10 +199,7 @@
     (set-depth fiber :off)
     (try
       (sink event)
-      (catch Unwinding told-to-end
-        (throw told-to-end))
       (catch Throwable t
-        (when (instance? InterruptedException t)
-          (.interrupt (Thread/currentThread)))
+        (reports/stop-here t)
         (reports/report "sink of magnetar.trace" t))
       (finally (.setContext fiber before)))))

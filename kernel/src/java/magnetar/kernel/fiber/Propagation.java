@@ -171,7 +171,7 @@ public final class Propagation {
     }
 
     /** These context values with the thread-locals of what was captured. */
-    public static Object withValues(Object captured, Object values) {
+    private static Object withValues(Object captured, Object values) {
         return captured instanceof Captured c ? new Captured(c.by, values, c.locals) : values;
     }
 

@@ -110,12 +110,7 @@ public final class ProcessTable {
         // Each list is read twice: a process is in at least one of them at each instant, but may change to
         // the other between two reads.
         for (int look = 0; look < 2; look++) {
-            Passivated.each(p -> addLive(p, all));
-            Fibers.each(f -> {
-                if (f.home() instanceof LocalProcess p) {
-                    addLive(p, all);
-                }
-            });
+            eachOnFiber(p -> addLive(p, all));
         }
         all.removeIf(p -> p.pid().creation() != Environment.REAL.creation());
         return List.copyOf(all);
@@ -127,7 +122,7 @@ public final class ProcessTable {
      */
     public static long count() {
         Set<LocalProcess> simulated = SIMULATED.current();
-        long creation = simulated == null ? Environment.REAL.creation() : Environment.current().creation();
+        long creation = Environment.current().creation();
         long[] count = {0};
         Consumer<LocalProcess> visit = p -> {
             if (!p.isGuest() && isLive(p) && p.pid().creation() == creation) {
@@ -137,14 +132,19 @@ public final class ProcessTable {
         if (simulated != null) {
             simulated.forEach(visit);
         } else {
-            Passivated.each(visit);
-            Fibers.each(f -> {
-                if (f.home() instanceof LocalProcess p) {
-                    visit.accept(p);
-                }
-            });
+            eachOnFiber(visit);
         }
         return count[0];
+    }
+
+    /** Passes each process that has a fiber of its own, or is passivated, to the visitor, perhaps twice. */
+    private static void eachOnFiber(Consumer<LocalProcess> visit) {
+        Passivated.each(visit);
+        Fibers.each(f -> {
+            if (f.home() instanceof LocalProcess p) {
+                visit.accept(p);
+            }
+        });
     }
 
     /** The passivated processes of this simulation, ordered by pid. */

@@ -28,7 +28,7 @@ public final class Subscribers<T> {
         return all;
     }
 
-    /** True if there is none. */
+    /** True if there are no subscribers. */
     public boolean isEmpty() {
         return all.length == 0;
     }
