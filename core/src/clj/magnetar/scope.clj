@@ -12,6 +12,7 @@
   cancel            end a scope or a fork, with a cause
   all any race      joiners: when a scope has what it wants
   shield on-exit    clean up
+  on-cancel         end a query, or another wait, before the interrupt would break its connection
   await-callback, offload, sleep   wait for what is not a fiber
 
   A failing fork cancels its siblings and the body. The owner sees the first failure, with the others
@@ -43,7 +44,7 @@
    (java.util.function BiFunction)
    (magnetar.kernel.channel Channel)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.scope Fork Offload Scope)))
+   (magnetar.kernel.scope Fork Offload OnCancel Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -477,6 +478,38 @@
       (finally (scope/shield (with-scope [s {:deadline 100}] (say-goodbye client)))))"
   [& body]
   `(shield* (fn [] ~@body)))
+
+(defn ^{:added "0.2"} on-cancel
+  "Calls f before the interrupt if this work is cancelled; returns an AutoCloseable.
+
+  An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
+  of a JDBC statement, after which the connection can be used again. f takes no arguments, and is called at
+  most once, on a fiber of its own. The interrupt comes when the result is closed, and at the latest when
+  :timeout has passed. Operations of Magnetar throw at once, since the cancellation has begun.
+
+  Close the result, with `with-open`, as soon as the work is done that f would end. Closing waits until f has
+  returned, so that f does not meet the next work. What is left open ends with the innermost scope or the
+  fiber. After the close the interrupt is set: do clean-up that uses the connection in a `shield`.
+
+  Never waits. The close waits for f, if it was called, and at most until :timeout has passed.
+
+  Throws what a cancelled fiber throws. If f throws, that is reported as a failure of its fiber.
+
+  Options:
+    :timeout  for how long after the cancellation the interrupt is held back at most; then f is interrupted
+              too. Default 1000
+
+  Example:
+
+    (with-open [statement (.prepareStatement connection \"select pg_sleep(60)\")
+                _ (scope/on-cancel #(.cancel statement))]
+      (.executeQuery statement))"
+  (^java.lang.AutoCloseable [f] (on-cancel f nil))
+  (^java.lang.AutoCloseable [f {:keys [timeout] :or {timeout 1000} :as options}]
+   (arguments/function "on-cancel" f "(on-cancel (fn [] (.cancel statement)))")
+   (arguments/options "on-cancel" [:timeout] options)
+   (.enter (Fiber/current))
+   (OnCancel/open f (arguments/nanos :timeout timeout))))
 
 (defn sleep
   "Parks the fiber for a duration; returns nil.

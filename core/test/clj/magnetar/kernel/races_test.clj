@@ -49,4 +49,4 @@
 
 ;; Scope, invariants 1 to 4
 (deftest a-closed-scope-has-no-fork-and-no-interrupt-left-and-a-shield-masks-its-deadline
-  (green? 30 "deadlines" "closing" "clean-ups" "unstarted"))
+  (green? 30 "deadlines" "closing" "clean-ups" "unstarted" "on-cancel"))

@@ -31,6 +31,7 @@ public final class Main {
             Map.entry("closing", Scopes::closing),
             Map.entry("clean-ups", Scopes::cleanUps),
             Map.entry("unstarted", Scopes::unstarted),
+            Map.entry("on-cancel", Scopes::onCancel),
             Map.entry("ghosts", Races::ghosts),
             Map.entry("close", Races::close),
             Map.entry("close-is-visible", Races::closeIsVisible),

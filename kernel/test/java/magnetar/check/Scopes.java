@@ -3,12 +3,15 @@ package magnetar.check;
 import static magnetar.check.Support.require;
 
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.scope.Fork;
+import magnetar.kernel.scope.OnCancel;
 import magnetar.kernel.scope.Scope;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
@@ -147,5 +150,36 @@ final class Scopes {
         }));
         require(thrown.get() != null && "planned".equals(thrown.get().getMessage()), "the error of the start: " + thrown);
         require(List.of().equals(left.get()), "the fork is left: " + left);
+    }
+
+    /**
+     * A cancellation that races with the opening, or with the close, is not missed: the function ends the wait,
+     * or the fiber is told at the opening. No interrupt is left when the scope has ended.
+     */
+    static void onCancel() throws Exception {
+        inFiber(() -> {
+            for (int round = 0; round < 3000; round++) {
+                int spins = round % 100;
+                Scope scope = open(Durations.INFINITE);
+                CountDownLatch waits = new CountDownLatch(1);
+                CountDownLatch begins = new CountDownLatch(1);
+                scope.fork("cancels", false, () -> {
+                    begins.await();
+                    scope.cancel("check");
+                    return null;
+                });
+                begins.countDown();
+                for (int i = 0; i < spins; i++) {
+                    Thread.onSpinWait();
+                }
+                try (OnCancel open = OnCancel.open(waits::countDown, Durations.INFINITE)) {
+                    require(waits.await(20, TimeUnit.SECONDS), "a cancellation was missed");
+                } catch (Cancelled e) {
+                    require(waits.getCount() == 1 || scope.isCancelled(), "cancelled without a cause");
+                }
+                scope.end();
+                require(!Thread.interrupted(), "an interrupt was left");
+            }
+        });
     }
 }

@@ -255,12 +255,21 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Leaves the innermost cancellation scope, and withdraws the interrupt that came with its cause. */
     public void leave() {
+        closeBeforeInterrupts();
         boolean cancelled = innermost.cause() != null;
         innermost = innermost.outer;
         if (cancelled && !isCancelled()) {
             boolean interrupted = Thread.interrupted();
             interruptLater = anyCause() != null && (interruptLater || interrupted);
         }
+    }
+
+    /**
+     * Closes each {@link BeforeInterrupt} that was opened in the innermost cancellation scope. May wait, so a
+     * caller that takes a lock and leaves calls this before.
+     */
+    public void closeBeforeInterrupts() {
+        BeforeInterrupt.leave(this, innermost);
     }
 
     /** Leaves the innermost cancellation scope. It is vacant until a fiber enters it again. */
@@ -316,9 +325,26 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return taken;
     }
 
-    /** Interrupts the thread. It may have seen the cause already. */
+    /** True if it is in a shield. */
+    boolean hasShield() {
+        return shields > 0;
+    }
+
+    /** The innermost cancellation scope that the innermost shield masks, or null. */
+    CancellationScope maskedScope() {
+        return masked;
+    }
+
+    /** Interrupts the thread, or begins what comes before that. It may have seen the cause already. */
     void interrupt() {
         Simulated.switchPoint();
+        if (!BeforeInterrupt.delays(this)) {
+            interruptNow();
+        }
+    }
+
+    /** Interrupts the thread. */
+    void interruptNow() {
         Thread t = get();
         if (t != null) {
             t.interrupt();

@@ -70,6 +70,11 @@ public final class Fibers {
         return fiber;
     }
 
+    /** Starts a fiber in this environment, with the {@link Fiber#outgoing} context of another one. */
+    public static void start(Environment environment, String name, Object outgoing, FiberBody body) {
+        begin(prepare(environment, environment.newThread(name, body), null, body, outgoing));
+    }
+
     /**
      * Lists and holds a fiber that {@link #begin} will start. Its owner can cancel it before it runs. A body
      * that is no {@link FiberBody} calls {@link #begun} first and {@link #ended} last.
@@ -181,6 +186,7 @@ public final class Fibers {
     }
 
     static void forget(Fiber fiber) {
+        BeforeInterrupt.forget(fiber);
         byte shard = fiber.shard;
         if (shard >= 0) {
             SHARDS[shard].remove(fiber);

@@ -39,7 +39,7 @@ public final class Startup {
                 HandOff$Resumption HandOff$Way JdkScheduler Schedulable Scheduler SchedulerMonitor Schedulers Settings Untracked Untracked$Inside
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Subscribers Telemetry Telemetry$Listener Telemetry$Listening Unwinding
-            fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
+            fiber: BeforeInterrupt BeforeInterrupt$Ending BeforeInterrupt$State Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Propagation Propagation$Accessor Propagation$Before Propagation$Captured Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread
@@ -60,7 +60,7 @@ public final class Startup {
                 Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started Traffic Traffic$Observer WhenFull Dialect
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
-                Offload$Look Offload$Worker Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
+                Offload$Look Offload$Worker OnCancel OnCancel$Call OnCancel$Limit Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo Locals Locals$Frame Locals$Inside RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 

@@ -1,0 +1,71 @@
+(ns magnetar.on-cancel-model-test
+  "Queries that are cancelled at random against a model of their connection, in simulations: a cancel never meets another query."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor]
+   [magnetar.channel :as channel]
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope :refer [fork with-scope]]
+   [magnetar.test :as test])
+  (:import
+   (magnetar.kernel.fiber Fiber)))
+
+(set! *warn-on-reflection* true)
+
+(defn- chance ^long [^long n]
+  (.random (Fiber/current) n))
+
+;; ---- the connection: what it serves, and what each cancel has met
+
+(defn- cancel-request
+  "Ends what the connection serves, a while after it was called, as a request to the database does."
+  [connection wanted]
+  (scope/sleep (chance 3))
+  (let [{:keys [serving answer]} @connection]
+    (swap! connection update :met conj [wanted serving])
+    (when answer
+      (channel/try-put answer :cancelled))))
+
+(defn- await-answer
+  "Waits as a driver does, which no cancellation of Magnetar ends."
+  [connection query]
+  (let [answer (channel/chan {:size 1})]
+    (swap! connection assoc :serving query :answer answer)
+    (scope/shield (channel/take answer {:timeout (inc (chance 5)) :else :late}))
+    (swap! connection update :answered conj query)))
+
+(defn- run-query [on-cancel connection query]
+  (with-open [_ ^java.lang.AutoCloseable (on-cancel #(cancel-request connection query))]
+    (await-answer connection query))
+  (swap! connection assoc :serving nil :answer nil))
+
+;; ---- the program
+
+(defn- wrong
+  "What is wrong after a run, or nil."
+  [{:keys [met answered]}]
+  (cond
+    (not-every? (fn [[wanted serving]] (= wanted serving)) met) [:met-another met]
+    (< 1 (count met)) [:called-twice met]
+    (and (seq met) (not= (ffirst met) (peek answered))) [:went-on met answered]))
+
+(defn- program [on-cancel]
+  (let [connection (atom {:met [] :answered []})]
+    (with-scope [s]
+      (let [queries (fork s #(run! (partial run-query on-cancel connection) (range 4)))]
+        (scope/sleep (chance 12))
+        (scope/cancel queries)
+        (try (scope/join queries) (catch Exception _))
+        (wrong @connection)))))
+
+(defn- search [on-cancel]
+  (test/check {:runs 150 :report (fn [_]) :properties []} (nil? (program on-cancel))))
+
+(deftest a-cancel-meets-the-query-that-it-was-opened-for-and-is-not-forgotten
+  (let [found (search scope/on-cancel)]
+    (is (:passed found) (str (:failure found) (:error (:run found))))))
+
+;; ---- control
+
+(deftest a-close-that-does-not-wait-for-the-cancel-is-found-out
+  (is (not (:passed (search (fn [f] (scope/on-cancel #(actor/spawn f))))))))
