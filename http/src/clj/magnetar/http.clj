@@ -1,0 +1,182 @@
+(ns magnetar.http
+  "An HTTP server that calls a function of Ring's request map on a fiber for each request.
+
+    (def server (http/start (fn [request] {:status 200 :headers {} :body (str \"hello \" (:uri request) \"\\n\")})
+                            {:port 0 :host \"127.0.0.1\"}))
+    (slurp (str \"http://127.0.0.1:\" (http/port server) \"/orders\")) ;=> \"hello /orders\\n\"
+    (http/stop server) ;=> 0
+
+  start   start start-link
+  stop    stop
+  look    port status
+
+  The server is Jetty, for HTTP/1.1 and HTTP/2 without TLS. A handler may block, since it runs on a fiber. It
+  runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is cancelled:
+  the handler ends where it waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are
+  not seen by handlers.
+
+  A request is a map with the keys of Ring's SPEC. A response is a map of :status, :headers and :body. The
+  body is nil, a string, an array of bytes, a seq, a File, an InputStream, or a channel of strings and arrays
+  of bytes. Other bodies are written by ring.core.protocols if Ring is on the class path.
+
+  Options of `start` and `start-link`:
+
+    :port             where to listen, 0 for a free port. Default 8080
+    :host             the address of this machine to listen on. Default: all of them
+    :http2            false: HTTP/1.1 alone. Default true
+    :request-timeout  how long a request may take until the handler has returned, a duration or :infinity.
+                      After it the client gets status 503. Default 30000 ms
+    :max-concurrent   how many requests run at a time. Default 1000
+    :max-queue        how many more may wait. One more makes the request that has waited longest fail with
+                      status 503 and a Retry-After. Default 1000
+    :max-header       the most bytes of the head of a request: its first line and its headers. Default 8192
+    :max-body         the most bytes of the body of a request. Default 1048576 (1 MiB)
+    :header-timeout   how long the head of a request may take to arrive. Default 10000 ms
+    :idle-timeout     how long a connection may be without a request, and a client may read nothing of a
+                      response. Default 60000 ms
+    :max-connections  how many connections may be open; others wait to be accepted. Default 10000
+    :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
+    :max-events       how many resets, pings and settings of HTTP/2 one connection may send in a second before
+                      it is closed. Default 128
+    :drain-timeout    how long a server of `start-link` lets requests end when it stops. Default 4000 ms
+
+  The artifact is magnetar:magnetar-http. Jetty logs by SLF4J: add a back end of it to see that.
+
+  Require it as `[magnetar.http :as http]`."
+  {:added "0.2"}
+  (:require
+   [magnetar.actor :as actor]
+   [magnetar.gen-server :as gs]
+   [magnetar.http.options :as options]
+   [magnetar.http.refusals :as refusals]
+   [magnetar.http.server :as server]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.http.server HttpServer)
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(defn- checked [operation handler options]
+  (refusals/check-real operation)
+  (arguments/function operation handler (str "(http/" operation " (fn [request] {:status 200}) {:port 8080})"))
+  (options/checked operation options))
+
+(defn start
+  "Starts a server; returns it once it listens.
+
+  It runs until `stop`. In a program of supervisors prefer `start-link`.
+
+  Throws an ExceptionInfo of :magnetar/port-in-use if it cannot listen there. Throws an
+  IllegalArgumentException for an option that is wrong, or if the handler is not a function.
+
+  Options: see the namespace.
+
+  Example:
+
+    (http/start (fn [request] {:status 200 :headers {} :body \"hello\\n\"}) {:port 8080})
+
+  See also `start-link`, `stop`."
+  {:added "0.2"}
+  ([handler] (start handler nil))
+  ([handler options]
+   (server/start handler (checked "start" handler options))))
+
+;; ---- a server that is a process
+
+(defn- init [[handler options]]
+  (actor/flag :trap-exit true)
+  (try
+    (let [server (server/start handler options)]
+      (server/own (actor/self) server)
+      [:ok server])
+    (catch clojure.lang.ExceptionInfo e
+      [:error (assoc (ex-data e) :message (ex-message e))])))
+
+(def ^:private process
+  {:init init
+   :handle-call (fn [request _ server]
+                  (case request
+                    :server [:reply server server]))
+   :handle-info (fn [_ server] [:noreply server])
+   :terminate (fn [_ ^HttpServer server]
+                (server/stop server (:drain-nanos (.-service server))))})
+
+(defn start-link
+  "Starts a server as a process that is linked to this process.
+
+  The server stops when the process ends. On :shutdown it first lets the requests in progress end, at most for
+  :drain-timeout, which is to be shorter than the :shutdown of the child spec. A kill closes the port and the
+  connections at once.
+
+  Returns [:ok pid], or [:error why] where why is a map with a :magnetar/reason, as of a port in use.
+
+  Blocks until it listens.
+
+  Options: see the namespace, and
+    :name  as in `magnetar.gen-server/start-link`
+
+  Example:
+
+    {:id :web :start [http/start-link handler {:port 8080 :name :web}]}
+
+  See also `port`."
+  {:added "0.2"}
+  ([handler] (start-link handler nil))
+  ([handler options]
+   (let [checked (checked "start-link" handler (dissoc options :name))]
+     (gs/start-link process [handler checked] (select-keys options [:name])))))
+
+(defn- server-of ^HttpServer [operation x]
+  (cond
+    (instance? HttpServer x) x
+    (or (instance? Pid x) (ident? x) (vector? x)) (gs/call x :server)
+    :else (refusals/not-a-server operation x)))
+
+(defn port
+  "Returns the port of a server, or of the process of one.
+
+  Example:
+
+    (http/port server) ;=> 8080"
+  {:added "0.2"}
+  [server]
+  (.-port (server-of "port" server)))
+
+(defn status
+  "Returns what a server does now: {:running :waiting :connections}.
+
+  :running is the number of requests that were admitted, :waiting of those that wait for it.
+
+  Example:
+
+    (http/status server) ;=> {:running 2, :waiting 0, :connections 5}"
+  {:added "0.2"}
+  [server]
+  (server/status (server-of "status" server)))
+
+(defn stop
+  "Stops a server of `start`; returns how many requests were cut.
+
+  It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
+  not ended in time are cancelled. Their clients get status 503, or see the connection cut if the response has
+  begun. A second `stop` returns 0.
+
+  Blocks until all requests have ended, at most a second longer than :timeout.
+
+  Options:
+    :timeout  how long the requests in progress may take, a duration. Default 5000 ms
+
+  Example:
+
+    (http/stop server {:timeout 5000}) ;=> 0
+
+  See also `start-link`, whose server stops with its process."
+  {:added "0.2"}
+  ([server] (stop server nil))
+  ([server {:keys [timeout] :or {timeout 5000} :as options}]
+   (arguments/options "stop" [:timeout] options)
+   (when-not (instance? HttpServer server)
+     (refusals/not-a-server "stop" server))
+   (server/stop server (arguments/nanos :timeout timeout))))

@@ -1,0 +1,62 @@
+(ns magnetar.http.body
+  "The body of a request as a stream with a limit.
+
+  What a read met is kept in an atom, for the answer of a request that fails: :too-large the error of a body above the limit, :failure another
+  error, :reading true while a fiber waits for the client, :ended true once all was read."
+  {:no-doc true}
+  (:require
+   [magnetar.http.refusals :as refusals]
+   [magnetar.impl.runtime])
+  (:import
+   (java.io IOException InputStream)
+   (org.eclipse.jetty.io Content$Source)
+   (org.eclipse.jetty.server Request)))
+
+(set! *warn-on-reflection* true)
+
+(defn- too-large [facts most]
+  (let [e (IOException. ^Throwable (refusals/body-too-large most))]
+    (swap! facts assoc :too-large e)
+    (throw e)))
+
+(defn- counted
+  "Adds n bytes to those that were read; n below 0 is the end."
+  [facts ^longs total ^long most ^long n]
+  (if (neg? n)
+    (swap! facts assoc :ended true)
+    (when (< most (aset total 0 (+ n (aget total 0))))
+      (too-large facts most)))
+  n)
+
+(defn- watched
+  "The value of (f), a read. Its failure is kept."
+  [facts f]
+  (swap! facts assoc :reading true)
+  (let [value (try
+                (f)
+                (catch Throwable e
+                  (swap! facts #(cond-> % (not (:failure %)) (assoc :failure e)))
+                  (throw e)))]
+    (swap! facts assoc :reading false)
+    value))
+
+(defn- read-byte ^long [^InputStream in]
+  (let [one (byte-array 1)
+        n (.read in one 0 1)]
+    (if (neg? n) -1 (bit-and 255 (aget one 0)))))
+
+(defn stream
+  "The body of the request. A read beyond `most` bytes throws an IOException."
+  ^InputStream [^Request request most facts]
+  (let [in (Content$Source/asInputStream request)
+        total (long-array 1)
+        count-in #(counted facts total most %)]
+    (proxy [InputStream] []
+      (read
+        ([] (let [b (long (watched facts #(read-byte in)))]
+              (count-in (if (neg? b) -1 1))
+              (int b)))
+        ([^bytes bytes] (int (count-in (watched facts #(long (.read in bytes 0 (alength bytes)))))))
+        ([^bytes bytes from length] (int (count-in (watched facts #(long (.read in bytes (int from) (int length))))))))
+      (available [] (.available in))
+      (close [] (.close in)))))

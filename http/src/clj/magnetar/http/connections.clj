@@ -1,0 +1,56 @@
+(ns magnetar.http.connections
+  "Closes connections on which no request arrives in time.
+
+  Jetty's idle time-out begins again with each byte, so a client that sends a byte now and then would keep a connection for ever. Here the time
+  counts that has passed since the last request of the connection."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util Map)
+   (org.eclipse.jetty.io Connection Connection$Listener Connection$UpgradeFrom)))
+
+(set! *warn-on-reflection* true)
+
+;; What is known of a connection: :messages that it had and :bytes at the instant :since, and :began, the instant at which more bytes were seen.
+
+(defn- first-sight [^Connection connection now]
+  {:messages (.getMessagesIn connection) :bytes (.getBytesIn connection) :since now})
+
+(defn listener
+  "Jetty's listener, which keeps the open connections in the map."
+  ^Connection$Listener [^Map connections]
+  (reify Connection$Listener
+    (onOpened [_ connection]
+      (.put connections connection {:messages 0 :bytes 0 :since (clock/now)}))
+    (onClosed [_ connection]
+      (.remove connections connection))))
+
+(defn- begun
+  "What is known of a connection without a request: notes the instant at which the head of one began to arrive."
+  [^Connection connection {:keys [bytes began] :as known} now]
+  (if (and (nil? began) (not= bytes (.getBytesIn connection)))
+    (assoc known :began now)
+    known))
+
+(defn- late? [^Connection connection {:keys [since began]} {:keys [idle header]} ^long now]
+  (or (< (long idle) (- now (long since)))
+      (and began
+           (instance? Connection$UpgradeFrom connection) ; Jetty's class of HTTP/1; HTTP/2 has pings
+           (< (long header) (- now (long began))))))
+
+(defn- look-at [^Map connections ^Connection connection limits busy? now]
+  (when-some [known (.get connections connection)]
+    (if (or (busy? connection) (not= (:messages known) (.getMessagesIn connection)))
+      (.replace connections connection (first-sight connection now))
+      (let [known (begun connection known now)]
+        (.replace connections connection known)
+        (when (late? connection known limits now)
+          (.close connection))))))
+
+(defn close-late
+  "Closes connections without a request in time. `busy?` is true of one with a request in progress."
+  [^Map connections limits busy? now]
+  (doseq [connection (vec (.keySet connections))]
+    (look-at connections connection limits busy? now)))

@@ -1,0 +1,54 @@
+(ns magnetar.http.refusals
+  "The errors of HTTP servers."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (java.net BindException)))
+
+(set! *warn-on-reflection* true)
+
+(defn- cause-of-kind [^Class kind ^Throwable e]
+  (->> (iterate ex-cause e) (take-while some?) (filter #(instance? kind %)) first))
+
+(defn- place [host port]
+  (str (when host (str host ":")) port))
+
+(defn not-started
+  "The error of a server that cannot listen."
+  [{:keys [host port]} ^Throwable e]
+  (if (cause-of-kind BindException e)
+    (errors/failure (str "The HTTP server cannot listen on " (place host port) ": another socket has that port, or it is not an address of this "
+                         "machine. Stop the other program, or give {:port 0} for a free port.")
+                    {:magnetar/reason :magnetar/port-in-use :reason :eaddrinuse :host host :port port} e)
+    (errors/failure (str "The HTTP server did not start on " (place host port) ": " (ex-message e) ". Check the address and the limits of this process.")
+                    {:magnetar/reason :magnetar/socket-failed :reason :eio :host host :port port} e)))
+
+(defn bad-response
+  "The error of a handler that returned what is no response."
+  [sentence value]
+  (errors/failure sentence {:magnetar/reason :magnetar/bad-response :value value}))
+
+(defn body-too-large
+  "The error of a handler that reads more of a body than :max-body."
+  [most]
+  (errors/failure (str "The body of the request is longer than :max-body, " most " bytes. The client gets status 413; raise :max-body if the client is right.")
+                  {:magnetar/reason :magnetar/body-too-large :max-body most}))
+
+(defn not-a-server
+  "Refuses what is no server."
+  [operation x]
+  (arguments/misuse :magnetar/not-a-server
+                    (str "`" operation "` wants a server, as `magnetar.http/start` returns it, or the pid or name of a process that "
+                         "`start-link` started; this is " (arguments/show x) ".") {:value x}))
+
+(defn check-real
+  "Refuses servers in a simulation, where a seed orders everything."
+  [operation]
+  (when (environment/simulated?)
+    (arguments/misuse :magnetar/not-simulated
+                      (str "`" operation "` was called in a simulation, which cannot order the network: call the handler itself with a request map.")
+                      {:operation operation})))

@@ -1,0 +1,84 @@
+(ns magnetar.http.request
+  "Ring's map of a request."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.runtime])
+  (:import
+   (java.io InputStream)
+   (org.eclipse.jetty.http HttpField HttpHeader HttpURI)
+   (org.eclipse.jetty.server ConnectionMetaData Request)))
+
+(set! *warn-on-reflection* true)
+
+(defn- separator [name]
+  (if (= "cookie" name) ";" ","))
+
+(defn- headers
+  "The headers with names in lower case. Several values of one name are joined."
+  [^Request request]
+  (persistent!
+    (reduce (fn [m ^HttpField field]
+              (let [name (.getLowerCaseName field)
+                    value (or (.getValue field) "")
+                    before (get m name)]
+                (assoc! m name (if before (str before (separator name) value) value))))
+            (transient {}) (.getHeaders request))))
+
+(defn- without-brackets
+  "The address of a client, an IPv6 address without the brackets that belong to a URI."
+  [^String address]
+  (if (and address (str/starts-with? address "["))
+    (subs address 1 (dec (count address)))
+    address))
+
+(defn- path [^HttpURI uri]
+  (let [path (.getPath uri)]
+    (if (or (nil? path) (= "" path)) "/" path)))
+
+(defn charset
+  "The charset that a Content-Type names, or nil."
+  [content-type]
+  (some->> content-type (re-find #"(?i);\s*charset=\s*\"?([^\s;\"]+)") second))
+
+(defn method
+  "The method, as :get."
+  [^Request request]
+  (keyword (str/lower-case (.getMethod request))))
+
+(defn body?
+  "False if the request is known to have no body."
+  [^Request request]
+  (let [fields (.getHeaders request)
+        length (.getLongField fields HttpHeader/CONTENT_LENGTH)]
+    (cond
+      (pos? length) true
+      (zero? length) false
+      (.contains fields HttpHeader/TRANSFER_ENCODING) true
+      (= 1 (quot (.getVersion (.getHttpVersion (.getConnectionMetaData request))) 10)) false ; HTTP/1: no length, no body
+      :else true)))
+
+(defn ring-map
+  "The map of the request, with this stream as its body."
+  [^Request request ^InputStream body]
+  (let [uri (.getHttpURI request)
+        headers (headers request)
+        content-type (get headers "content-type")
+        length (some-> (get headers "content-length") parse-long)
+        ^ConnectionMetaData connection (.getConnectionMetaData request)
+        query (.getQuery uri)
+        encoding (charset content-type)]
+    (cond-> {:server-port (Request/getServerPort request)
+             :server-name (Request/getServerName request)
+             :remote-addr (without-brackets (Request/getRemoteAddr request))
+             :uri (path uri)
+             :scheme (if (.isSecure request) :https :http)
+             :request-method (method request)
+             :protocol (.asString (.getHttpVersion connection))
+             :headers headers
+             :body body
+             :query-string query
+             :ssl-client-cert nil}
+      content-type (assoc :content-type content-type)
+      length (assoc :content-length length)
+      encoding (assoc :character-encoding encoding))))

@@ -1,0 +1,237 @@
+(ns magnetar.http.server
+  "A server of Jetty whose requests run on fibers: how it is made, looked after and stopped.
+
+  Platform threads: one accepts, and half as many as there are processors wait for events of sockets. Jetty hands what blocks to an executor,
+  which starts a fiber. That fiber reads the head of the request, calls the handler and writes the response."
+  {:no-doc true}
+  (:require
+   [magnetar.channel :as channel]
+   [magnetar.http.connections :as connections]
+   [magnetar.http.door :as door]
+   [magnetar.http.exchange :as exchange]
+   [magnetar.http.refusals :as refusals]
+   [magnetar.http.response :as response]
+   [magnetar.impl.actor.owned :as owned]
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime])
+  (:import
+   (java.io Writer)
+   (java.util Map Set)
+   (java.util.concurrent ConcurrentHashMap Executor)
+   (magnetar.http.exchange Exchange)
+   (magnetar.kernel.process Owned)
+   (org.eclipse.jetty.http2 WindowRateControl$Factory)
+   (org.eclipse.jetty.http2.server HTTP2CServerConnectionFactory)
+   (org.eclipse.jetty.server ConnectionFactory Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request
+                             Request$Handler Response Server ServerConnector)
+   (org.eclipse.jetty.util.thread QueuedThreadPool)))
+
+(set! *warn-on-reflection* true)
+
+(declare close)
+
+;; `service` is what exchanges see of a server. `ended` is a channel that closes when the server stops.
+(deftype HttpServer [^Server jetty ^ServerConnector connector port service ended]
+  Owned
+  (ownerDied [this _] (close this))
+
+  Object
+  (toString [_] (str "#magnetar/http-server \"" (when-some [host (.getHost connector)] (str host ":")) port "\"")))
+
+(defmethod print-method HttpServer [server ^Writer out]
+  (.write out (str server)))
+
+;; ---- Jetty
+
+(defn- selectors ^long []
+  (max 1 (quot (.availableProcessors (Runtime/getRuntime)) 2)))
+
+(defn- thread-pool
+  "Platform threads for accepting, for events and for what Jetty does without blocking. What blocks runs on fibers."
+  ^QueuedThreadPool []
+  (let [n (int (+ 4 (selectors)))]
+    (doto (QueuedThreadPool. n n)
+      (.setName "magnetar-http")
+      (.setReservedThreads 0)
+      (.setVirtualThreadsExecutor (reify Executor (execute [_ task] (fibers/dispatch "http" task)))))))
+
+(defn- configuration ^HttpConfiguration [{:keys [max-header]}]
+  (doto (HttpConfiguration.)
+    (.setSendServerVersion false)
+    (.setSendXPoweredBy false)
+    (.setRequestHeaderSize max-header)))
+
+(defn- http2-factory [configuration {:keys [max-streams max-events]}]
+  (doto (HTTP2CServerConnectionFactory. ^HttpConfiguration configuration)
+    (.setMaxConcurrentStreams max-streams)
+    (.setRateControlFactory (WindowRateControl$Factory. (int max-events)))))
+
+(defn- factories [{:keys [http2] :as options}]
+  (let [configuration (configuration options)]
+    (into-array ConnectionFactory
+                (cond-> [(HttpConnectionFactory. configuration)]
+                  http2 (conj (http2-factory configuration options))))))
+
+(defn- jetty-millis ^long [duration]
+  (let [nanos (clock/nanos duration)]
+    (if (= clock/infinite nanos) -1 (clock/millis nanos))))
+
+(defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options}]
+  (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (factories options))
+    (.setPort port)
+    (.setHost host)
+    (.setIdleTimeout (jetty-millis idle-timeout))))
+
+(defn- jetty-handler ^Handler [service]
+  (proxy [Handler$Abstract] []
+    (handle [request response callback]
+      (exchange/handle service request response callback))))
+
+(defn- refusing-handler
+  "Answers a request that Jetty refuses with its status alone, and ends the connection."
+  []
+  (reify Request$Handler
+    (handle [_ _ response callback]
+      (response/write-error response (.getStatus response) nil false callback)
+      true)))
+
+;; ---- looked after
+
+(defn- busy
+  "The connections with a request in progress."
+  [in-progress]
+  (into #{} (map (fn [^Exchange x] (.getConnection (.getConnectionMetaData ^Request (.-request x))))) in-progress))
+
+(defn- look-after [{:keys [in-progress connections limits]}]
+  (let [now (clock/now)]
+    (doseq [x (vec in-progress)]
+      (exchange/look-after x now))
+    (connections/close-late connections limits (busy in-progress) now)))
+
+(defn- look-after-until [ended service period]
+  (loop []
+    (when (= :again (channel/take ended {:timeout period :else :again}))
+      (try
+        (look-after service)
+        (catch Throwable t
+          (reports/stop-here t)
+          (reports/report "http" t)))
+      (recur))))
+
+;; ---- start
+
+(defn- limits [{:keys [idle-timeout header-timeout]}]
+  {:idle (clock/nanos idle-timeout) :header (clock/nanos header-timeout)})
+
+(defn- period
+  "How often a server is looked after, in milliseconds: often enough for its shortest time-out."
+  [{:keys [idle header]}]
+  (-> (quot (min (long idle) (long header)) 4000000) (min 250) (max 5)))
+
+(defn- service [handler {:keys [max-concurrent max-queue drain-timeout] :as options}]
+  {:handler handler
+   :options options
+   :limits (limits options)
+   :drain-nanos (clock/nanos drain-timeout)
+   :door (door/door max-concurrent max-queue)
+   :in-progress (ConcurrentHashMap/newKeySet)
+   :connections (ConcurrentHashMap.)
+   :stopping (atom false)})
+
+(defn- stop-quietly [^Server jetty]
+  (try
+    (.stop jetty)
+    (catch Exception e (reports/report "http" e))))
+
+(defn- begin
+  "Starts it, or throws after all of it was stopped."
+  [^Server jetty options]
+  (try
+    (.start jetty)
+    (catch Throwable e
+      (stop-quietly jetty)
+      (throw (refusals/not-started options e)))))
+
+(defn start
+  "A server that listens."
+  ^HttpServer [f options]
+  (let [jetty (Server. (thread-pool))
+        service (service f options)
+        connector (connector jetty options)
+        ended (channel/chan)]
+    (.addBean connector (connections/listener (:connections service)))
+    (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
+    (doto jetty
+      (.addConnector connector)
+      (.setHandler (jetty-handler service))
+      (.setErrorHandler (refusing-handler))
+      (.setStopTimeout 0)
+      (begin options))
+    (fibers/dispatch "http time-outs" #(look-after-until ended service (period (:limits service))))
+    (HttpServer. jetty connector (.getLocalPort connector) service ended)))
+
+;; ---- stop
+
+(defn- await-none
+  "Waits until no request is in progress, at most for so many nanoseconds; true if none is."
+  [^Set in-progress nanos]
+  (let [deadline (clock/deadline nanos)]
+    (loop []
+      (cond
+        (.isEmpty in-progress) true
+        (zero? (clock/left deadline)) false
+        :else (do (clock/sleep (min 5000000 (clock/left deadline)))
+                  (recur))))))
+
+(def ^:private unwinding-nanos
+  "How long the requests that were cut may take to clean up."
+  1000000000)
+
+(defn- cut-all [in-progress]
+  (let [cut (vec in-progress)]
+    (run! exchange/stop cut)
+    (await-none in-progress unwinding-nanos)
+    (count cut)))
+
+(defn- refuse-more
+  "Closes the port. Later requests on old connections get status 503."
+  [^HttpServer server]
+  (let [first? (compare-and-set! (:stopping (.-service server)) false true)]
+    (when first?
+      (.close ^ServerConnector (.-connector server)))
+    first?))
+
+(defn- end [^HttpServer server]
+  (channel/close (.-ended server))
+  (stop-quietly (.-jetty server)))
+
+(defn stop
+  "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cut."
+  [^HttpServer server nanos]
+  (if (refuse-more server)
+    (let [in-progress (:in-progress (.-service server))]
+      (try
+        (if (await-none in-progress nanos) 0 (cut-all in-progress))
+        (finally (end server))))
+    0))
+
+(defn close
+  "Closes the port at once, and ends the rest on a fiber: the caller may be the thread that ends a process."
+  [^HttpServer server]
+  (when (refuse-more server)
+    (fibers/dispatch "http stop" (fn []
+                                   (run! exchange/stop (vec (:in-progress (.-service server))))
+                                   (end server)))))
+
+(defn own
+  "Lets the process own the server; false if it is dead."
+  [pid server]
+  (owned/own pid server))
+
+(defn status
+  "What the server does now."
+  [^HttpServer server]
+  (assoc (door/look (:door (.-service server)))
+         :connections (.size ^Map (:connections (.-service server)))))
