@@ -132,8 +132,7 @@
 (defn- body-of ^InputStream [^Exchange x]
   (if (request/body? (.-request x))
     (body/stream (.-request x) (:max-body (:options (.-service x))) (.-facts x))
-    (do (swap! (.-facts x) assoc :ended true)
-        (InputStream/nullInputStream))))
+    (InputStream/nullInputStream)))
 
 (defn- too-long? [^Exchange x]
   (< (long (:max-body (:options (.-service x)))) (.getLength ^Request (.-request x))))
@@ -202,7 +201,7 @@
 (defn- exchange [service request response callback]
   (Exchange. service request response callback (Thread/currentThread)
              (clock/deadline (clock/nanos (:request-timeout (:options service))))
-             (AtomicReference. :open) (AtomicReference.) (atom {}) (atom nil) (ReentrantLock.)))
+             (AtomicReference. :open) (AtomicReference.) (atom {:ended (not (request/body? request))}) (atom nil) (ReentrantLock.)))
 
 (defn handle
   "Answers a request of Jetty's."

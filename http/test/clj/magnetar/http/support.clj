@@ -1,0 +1,157 @@
+(ns magnetar.http.support
+  "What the tests of HTTP servers share: servers, clients of bare sockets, and waiting with a bound."
+  (:require
+   [clojure.string :as str]
+   [magnetar.http :as http]
+   [magnetar.report :as report])
+  (:import
+   (java.io ByteArrayOutputStream IOException InputStream)
+   (java.net Socket SocketTimeoutException URI)
+   (java.net.http HttpClient HttpClient$Version HttpRequest HttpRequest$BodyPublishers HttpResponse HttpResponse$BodyHandlers)
+   (java.nio.charset StandardCharsets)))
+
+(set! *warn-on-reflection* true)
+
+(def limit-ms "How long a test waits for what must come." 20000)
+
+(def home "The address of all servers of the tests." "127.0.0.1")
+
+(defn value-of
+  "The value of a promise or future, :late if it does not come."
+  [reference]
+  (deref reference limit-ms :late))
+
+(defn wait-until
+  "True once `ready?` is; false if it does not come to be."
+  [ready?]
+  (let [deadline (+ (System/nanoTime) (* 1000000 (long limit-ms)))]
+    (loop []
+      (cond
+        (ready?) true
+        (> (System/nanoTime) deadline) false
+        :else (do (Thread/yield) (recur))))))
+
+(defmacro eventually
+  "True once the expression is true; false if it does not come to be."
+  [expression]
+  `(wait-until (fn [] ~expression)))
+
+(defn with-failures*
+  "Calls f with an atom of the failures that are reported meanwhile."
+  [f]
+  (let [failures (atom [])
+        hook #(swap! failures conj %)]
+    (report/add-hook :failure hook)
+    (try
+      (f failures)
+      (finally (report/remove-hook :failure hook)))))
+
+(defmacro with-failures
+  "Runs body with an atom of the failures that are reported meanwhile."
+  [[failures] & body]
+  `(with-failures* (fn [~failures] ~@body)))
+
+(defn serve*
+  "Calls f with a server, which is stopped afterwards."
+  [handler options f]
+  (let [server (http/start handler (merge {:port 0 :host home} options))]
+    (try
+      (f server)
+      (finally (http/stop server {:timeout 0})))))
+
+(defmacro with-server
+  "Runs body with a server of the handler."
+  [[server handler options] & body]
+  `(serve* ~handler ~options (fn [~server] ~@body)))
+
+;; ---- bare sockets
+
+(defn connect
+  "A socket to the server."
+  ^Socket [server]
+  (doto (Socket. ^String home (int (http/port server)))
+    (.setSoTimeout limit-ms)))
+
+(defn send-text
+  "Sends the text as it is."
+  [^Socket socket ^String text]
+  (doto (.getOutputStream socket)
+    (.write (.getBytes text StandardCharsets/ISO_8859_1))
+    (.flush))
+  nil)
+
+(defn read-rest
+  "All that the server sends until it closes the connection, or :reset, or :late if it does not."
+  [^Socket socket]
+  (let [out (ByteArrayOutputStream.)
+        in (.getInputStream socket)]
+    (try
+      (.transferTo in out)
+      (.toString out StandardCharsets/UTF_8)
+      (catch SocketTimeoutException _ :late)
+      (catch IOException _ (if (zero? (.size out)) :reset (str (.toString out StandardCharsets/UTF_8) "<reset>"))))))
+
+(defn- read-head ^String [^InputStream in]
+  (let [text (StringBuilder.)]
+    (loop []
+      (let [b (.read in)]
+        (when-not (neg? b)
+          (.append text (char b))
+          (when-not (str/ends-with? text "\r\n\r\n")
+            (recur)))))
+    (str text)))
+
+(defn read-response
+  "One response with a length: {:status :head :body}."
+  [^Socket socket]
+  (let [in (.getInputStream socket)
+        head (read-head in)
+        length (some-> (re-find #"(?i)content-length: (\d+)" head) second parse-long)]
+    {:status (some-> (re-find #"^HTTP/1.1 (\d+)" head) second parse-long)
+     :head head
+     :body (String. (.readNBytes in (int (or length 0))) StandardCharsets/UTF_8)}))
+
+(defn request-text
+  "The text of a request, with lines of headers."
+  [method path & headers]
+  (str method " " path " HTTP/1.1\r\nHost: test\r\n" (apply str (map #(str % "\r\n") headers)) "\r\n"))
+
+(defn exchange
+  "All that the server answers to the text, until it closes the connection."
+  [server text]
+  (with-open [socket (connect server)]
+    (send-text socket text)
+    (read-rest socket)))
+
+(defn get-raw
+  "All that the server answers to a GET, whose connection is closed after it."
+  [server path & headers]
+  (exchange server (apply request-text "GET" path "Connection: close" headers)))
+
+(defn status-of
+  "The status of a text that the server has sent."
+  [text]
+  (some-> (re-find #"^HTTP/1.1 (\d+)" (str text)) second parse-long))
+
+;; ---- the client of the JDK
+
+(defn client
+  "A client of HTTP/2 or HTTP/1.1."
+  ^HttpClient [version]
+  (-> (HttpClient/newBuilder)
+      (.version (if (= 2 version) HttpClient$Version/HTTP_2 HttpClient$Version/HTTP_1_1))
+      (.build)))
+
+(defn request
+  "A request for the client: of a method, with a body that is a string or nil."
+  ^HttpRequest [server method path body]
+  (-> (HttpRequest/newBuilder (URI. (str "http://" home ":" (http/port server) path)))
+      (.method method (if body (HttpRequest$BodyPublishers/ofString body) (HttpRequest$BodyPublishers/noBody)))
+      (.build)))
+
+(defn fetch
+  "[status body headers] of a request by the client."
+  ([client server path] (fetch client server "GET" path nil))
+  ([^HttpClient client server method path body]
+   (let [^HttpResponse response (.send client (request server method path body) (HttpResponse$BodyHandlers/ofString))]
+     [(.statusCode response) (.body response) (into {} (.map (.headers response)))])))
