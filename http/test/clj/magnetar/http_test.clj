@@ -28,12 +28,12 @@
       [(value-of seen) (http/port server)])))
 
 (deftest a-handler-gets-the-map-of-rings-spec
-  (let [[request] (seen-by (str "POST /orders/7%20a?x=1&y=%20 HTTP/1.1\r\nHost: shop.test:99\r\nContent-Type: text/plain; charset=UTF-8\r\n"
+  (let [[request] (seen-by (str "POST /orders/7%20a?x=1&y=%20 HTTP/1.1\r\nHost: shop.test:99\r\nContent-Type: text/x-order; charset=UTF-8\r\n"
                                 "Content-Length: 5\r\nConnection: close\r\n\r\nhello"))]
     (is (= {:server-port 99 :server-name "shop.test" :remote-addr "127.0.0.1" :uri "/orders/7%20a" :query-string "x=1&y=%20" :scheme :http
             :request-method :post :protocol "HTTP/1.1" :ssl-client-cert nil :body "hello"
-            :content-type "text/plain; charset=UTF-8" :content-length 5 :character-encoding "UTF-8"
-            :headers {"host" "shop.test:99" "content-type" "text/plain; charset=UTF-8" "content-length" "5" "connection" "close"}}
+            :content-type "text/x-order; charset=UTF-8" :content-length 5 :character-encoding "UTF-8"
+            :headers {"host" "shop.test:99" "content-type" "text/x-order; charset=UTF-8" "content-length" "5" "connection" "close"}}
            request))))
 
 (deftest several-values-of-a-header-are-joined
@@ -222,4 +222,4 @@
 
 (deftest a-simulation-refuses-servers
   (is (= :magnetar/not-simulated
-         (mt/simulate (fn [] (first (refused #(http/start identity {:port 0}))))))))
+         (mt/simulate {} (first (refused #(http/start identity {:port 0})))))))

@@ -13,7 +13,7 @@
    (java.io File FileInputStream InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
-   (org.eclipse.jetty.http HttpFields$Mutable HttpHeader)
+   (org.eclipse.jetty.http HttpFields$Mutable HttpHeader HttpStatus HttpVersion)
    (org.eclipse.jetty.io Content$Sink)
    (org.eclipse.jetty.server Response)
    (org.eclipse.jetty.util Callback)))
@@ -83,7 +83,8 @@
 (defn- put-header [^HttpFields$Mutable fields [^String name value]]
   (if (string? value)
     (.put fields name ^String value)
-    (.put fields name ^java.util.List (vec value))))
+    (do (.remove fields name)
+        (run! #(.add fields name ^String %) value))))
 
 (defn- write-head [^Response response {:keys [status headers]}]
   (.setStatus response status)
@@ -161,8 +162,18 @@
   "The most bytes that are handed over without waiting until the client has taken them."
   65536)
 
+(defn- send-in-chunks
+  "Lets a body without a length be sent in chunks where HTTP/1.1 would end it by the end of the connection. Then the client could not tell a
+  response that was cut from one that is complete."
+  [^Response response]
+  (let [fields (.getHeaders response)
+        version (.getHttpVersion (.getConnectionMetaData (.getRequest response)))]
+    (when-not (or (not= HttpVersion/HTTP_1_1 version) (.contains fields HttpHeader/CONTENT_LENGTH))
+      (.put fields HttpHeader/TRANSFER_ENCODING "chunked"))))
+
 (defn- stream-all [kind ring-response ^Response response before-end]
   (let [out (Content$Sink/asOutputStream response)]
+    (send-in-chunks response)
     (write-stream kind ring-response out (charset-of response))
     (before-end)
     (.close out)))
@@ -199,7 +210,7 @@
   (.reset response)
   (.setStatus response status)
   (let [fields (.getHeaders response)
-        text (str status " " (str/trim (str (org.eclipse.jetty.http.HttpStatus/getMessage status))) "\n")]
+        text (str status " " (str/trim (str (HttpStatus/getMessage status))) "\n")]
     (.put fields "Content-Type" "text/plain;charset=utf-8")
     (run! #(put-header fields %) headers)
     (when close?

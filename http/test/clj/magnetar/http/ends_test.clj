@@ -1,0 +1,206 @@
+(ns magnetar.http.ends-test
+  "Clients that go away, servers that stop, and owners that die."
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.application :as application]
+   [magnetar.channel :as channel]
+   [magnetar.http :as http]
+   [magnetar.http.support :refer [client connect eventually get-raw home read-response read-rest request request-text send-text status-of
+                                  value-of with-failures with-server]]
+   [magnetar.impl.runtime]
+   [magnetar.report :as report]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup])
+  (:import
+   (java.net ConnectException Socket)
+   (java.net.http HttpClient HttpResponse$BodyHandlers)
+   (magnetar.http.exchange Exchange)
+   (magnetar.http.server HttpServer)))
+
+(set! *warn-on-reflection* true)
+
+(defn- hanging
+  "A handler that tells on `began`, waits, and tells on `ended` that its finally has run."
+  [began ended]
+  (fn [request]
+    (try
+      (deliver began true)
+      (scope/sleep 100000)
+      {:status 200}
+      (finally (deliver ended (:uri request))))))
+
+;; ---- clients
+
+(defn- leaves-while-a-handler-waits
+  "What the finally of the handler told after the client has left by (leave socket)."
+  [leave]
+  (let [began (promise)
+        ended (promise)]
+    (with-failures [failures]
+      (with-server [server (hanging began ended) nil]
+        (let [socket (connect server)]
+          (send-text socket (request-text "GET" "/orders"))
+          (value-of began)
+          (leave socket)
+          [(value-of ended) (eventually (zero? (long (:running (http/status server))))) @failures])))))
+
+(deftest a-client-of-http-1-that-leaves-cancels-its-handler
+  (testing "by closing its socket"
+    (is (= ["/orders" true []] (leaves-while-a-handler-waits #(.close ^Socket %)))))
+  (testing "by a reset"
+    (is (= ["/orders" true []] (leaves-while-a-handler-waits #(doto ^Socket % (.setSoLinger true 0) .close))))))
+
+(deftest a-client-of-http-1-that-leaves-during-its-body-cancels-its-handler
+  (let [ended (promise)]
+    (with-failures [failures]
+      (with-server [server #(try {:status 200 :body (slurp (:body %))} (catch Throwable e (deliver ended (class e)) (throw e))) nil]
+        (let [socket (connect server)]
+          (send-text socket (str (request-text "POST" "/" "Content-Length: 10") "12345"))
+          (.close socket)
+          (is (not= :late (value-of ended)))))
+      (is (= [] @failures)))))
+
+(deftest a-client-of-http-2-that-leaves-cancels-its-handler
+  (let [began (promise)
+        ended (promise)]
+    (with-failures [failures]
+      (with-server [server (fn [{:keys [uri] :as request}]
+                             (if (= "/" uri) {:status 200} ((hanging began ended) request))) nil]
+        (let [^HttpClient client (client 2)]
+          (.send client (request server "GET" "/" nil) (HttpResponse$BodyHandlers/ofString)) ; the upgrade to HTTP/2
+          (let [asked (.sendAsync client (request server "GET" "/orders" nil) (HttpResponse$BodyHandlers/ofString))]
+            (value-of began)
+            (.cancel asked true)
+            (is (= "/orders" (value-of ended))))
+          (testing "and its connection serves others"
+            (is (= 200 (.statusCode (.send client (request server "GET" "/" nil) (HttpResponse$BodyHandlers/ofString))))))))
+      (is (= [] @failures)))))
+
+(deftest a-client-that-leaves-ends-a-stream-that-is-silent
+  (let [ch (channel/chan)]
+    (with-server [server (fn [_] {:status 200 :headers {} :body ch}) nil]
+      (let [socket (connect server)]
+        (send-text socket (request-text "GET" "/"))
+        (channel/put ch "first")
+        (.close socket)
+        (is (eventually (channel/closed? ch)))))))
+
+(defn- watched? [^HttpServer server]
+  (some (fn [^Exchange x] (vector? @(.-watch x))) (:in-progress (.-service server))))
+
+(deftest a-request-that-waits-for-another-on-its-connection-is-no-departure
+  (let [began (promise)
+        go (promise)]
+    (with-server [server (fn [{:keys [uri]}]
+                           (deliver began true)
+                           (value-of go)
+                           {:status 200 :headers {} :body uri}) nil]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/a"))
+        (value-of began)
+        (is (eventually (watched? server)))
+        (send-text socket (request-text "GET" "/b"))
+        (deliver go true)
+        (is (= ["/a" "/b"] [(:body (read-response socket)) (:body (read-response socket))]))))))
+
+;; ---- stop
+
+(defn- refused? [port]
+  (try
+    (.close (Socket. ^String home (int port)))
+    false
+    (catch ConnectException _ true)))
+
+(deftest a-stop-waits-for-the-requests-in-progress
+  (let [began (promise)
+        go (promise)
+        server (http/start (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"}) {:port 0 :host home})
+        port (http/port server)]
+    (with-open [busy (connect server)
+                idle (connect server)]
+      (send-text busy (request-text "GET" "/"))
+      (value-of began)
+      (let [stopped (future (http/stop server {:timeout 20000}))]
+        (is (eventually (refused? port)))
+        (send-text idle (request-text "GET" "/late"))
+        (is (= 503 (:status (read-response idle))))
+        (deliver go true)
+        (is (= "done" (:body (read-response busy))))
+        (is (= 0 (value-of stopped)))
+        (is (= "" (read-rest busy)))))
+    (is (= 0 (http/stop server)))))
+
+(deftest a-stop-cuts-what-takes-too-long
+  (let [began (promise)
+        ended (promise)
+        server (http/start (hanging began ended) {:port 0 :host home})]
+    (with-failures [failures]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/orders"))
+        (value-of began)
+        (is (= 1 (http/stop server {:timeout 10})))
+        (is (= "/orders" (value-of ended)))
+        (is (= 503 (:status (read-response socket)))))
+      (is (= [] @failures)))))
+
+;; ---- owners
+
+(defn- quietly
+  "Calls f in a process, with the reports of supervisors taken."
+  [f]
+  (let [hook (fn [_])]
+    (report/add-hook :report hook)
+    (try
+      (actor/with-process {:trap-exit true} (f))
+      (finally (report/remove-hook :report hook)))))
+
+(defn- ok [_]
+  {:status 200 :headers {} :body "ok"})
+
+(deftest a-restarted-server-finds-its-port-free
+  (quietly
+    (fn []
+      (let [[_ first-pid] (http/start-link ok {:port 0 :host home})
+            port (http/port first-pid)]
+        (actor/unlink first-pid)
+        (actor/exit first-pid :kill)
+        (is (eventually (refused? port)))
+        (let [[_ supervisor] (sup/start-link {:intensity 1000
+                                              :children [{:id :web :start [http/start-link ok {:port port :host home :name ::web}]}]})]
+          (dotimes [_ 20]
+            (let [pid (actor/whereis ::web)
+                  ref (actor/monitor pid)]
+              (is (= port (http/port ::web)))
+              (is (= 200 (status-of (get-raw pid "/"))))
+              (actor/exit pid :kill)
+              (actor/receive [:DOWN ref :process _ _] nil)
+              (is (eventually (some-> (actor/whereis ::web) (not= pid))))))
+          (actor/exit supervisor :shutdown)
+          (actor/receive [:EXIT supervisor _] nil)
+          (is (refused? port)))))))
+
+(deftest a-server-that-cannot-listen-does-not-start
+  (quietly
+    (fn []
+      (with-server [server ok nil]
+        (let [[word why] (http/start-link ok {:port (http/port server) :host home})]
+          (is (= [:error :magnetar/port-in-use] [word (:magnetar/reason why)])))))))
+
+(deftest an-application-lets-requests-end-when-it-stops
+  (let [began (promise)
+        go (promise)
+        handler (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"})]
+    (application/load {:name ::shop
+                       :start {:children [{:id :web :start [http/start-link handler {:port 0 :host home :name ::shop-web}]}]}})
+    (is (= :ok (application/start ::shop)))
+    (let [port (http/port ::shop-web)]
+      (with-open [socket (connect ::shop-web)]
+        (send-text socket (request-text "GET" "/"))
+        (value-of began)
+        (let [stopped (future (application/stop ::shop))]
+          (is (eventually (refused? port)))
+          (deliver go true)
+          (is (= "done" (:body (read-response socket))))
+          (is (= :ok (value-of stopped)))))
+      (application/unload ::shop))))

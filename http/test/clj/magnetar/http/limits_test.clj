@@ -1,0 +1,257 @@
+(ns magnetar.http.limits-test
+  "Each limit of a server, attacked through bare sockets."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.channel :as channel]
+   [magnetar.http :as http]
+   [magnetar.http.support :refer [connect eventually exchange get-raw read-response read-rest request-text send-text status-of value-of
+                                  with-failures with-server]]
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
+  (:import
+   (java.io ByteArrayOutputStream IOException)
+   (java.net Socket)))
+
+(set! *warn-on-reflection* true)
+
+(defn- ok [_]
+  {:status 200 :headers {} :body "ok"})
+
+(defn- slurping [request]
+  {:status 200 :headers {} :body (str (count (slurp (:body request))))})
+
+(defn- letters [n]
+  (apply str (repeat n "a")))
+
+;; ---- the head
+
+(deftest a-head-that-is-too-long-is-refused
+  (with-server [server ok {:max-header 1000}]
+    (is (= 431 (status-of (get-raw server "/" (str "A: " (letters 1000))))))
+    (is (= 431 (status-of (apply get-raw server "/" (map #(str "A" % ": 1234567890") (range 100))))))
+    (is (= 414 (status-of (get-raw server (str "/" (letters 1000))))))
+    (is (= 200 (status-of (get-raw server (str "/" (letters 800))))))))
+
+(deftest garbage-is-refused
+  (with-server [server ok nil]
+    (doseq [text ["garbage\r\n\r\n" "GET / HTTP/9.9\r\nHost: a\r\n\r\n" "GET / HTTP/1.1\r\n\r\n" "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n"
+                  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"
+                  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"]]
+      (testing text
+        (let [answer (exchange server text)]
+          (is (<= 400 (status-of answer) 505))
+          (is (not (re-find #"(?i)jetty|exception" answer))))))))
+
+(deftest a-head-that-arrives-slowly-is-cut
+  (with-server [server ok {:header-timeout 200}]
+    (with-open [socket (connect server)]
+      (send-text socket "GET / HTTP/1.1\r\nHost: a\r\n")
+      (let [answer (future (read-rest socket))]
+        (loop [] ; one byte after the other, as a slow-loris
+          (when (and (not (realized? answer))
+                     (try (send-text socket "A: 1\r\n") true (catch IOException _ false)))
+            (deref answer 20 nil)
+            (recur)))
+        (is (nil? (status-of (value-of answer))))))
+    (is (= 200 (status-of (get-raw server "/"))))))
+
+(deftest a-connection-without-a-request-is-closed
+  (with-server [server ok {:idle-timeout 200}]
+    (with-open [socket (connect server)]
+      (is (contains? #{"" :reset} (read-rest socket))))
+    (testing "after a request too"
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/"))
+        (is (= 200 (:status (read-response socket))))
+        (is (contains? #{"" :reset} (read-rest socket)))))))
+
+;; ---- the body
+
+(deftest a-body-that-is-too-long-is-refused
+  (let [calls (atom 0)]
+    (with-failures [failures]
+      (with-server [server #(do (swap! calls inc) (slurping %)) {:max-body 10}]
+        (testing "by its Content-Length, before the handler is called"
+          (is (= 413 (status-of (exchange server (str (request-text "POST" "/" "Content-Length: 11") (letters 11))))))
+          (is (zero? @calls)))
+        (testing "by its chunks, while the handler reads"
+          (is (= 413 (status-of (exchange server (str (request-text "POST" "/" "Transfer-Encoding: chunked")
+                                                      "6\r\n" (letters 6) "\r\n6\r\n" (letters 6) "\r\n0\r\n\r\n")))))
+          (is (= 1 @calls)))
+        (is (= 200 (status-of (exchange server (str (request-text "POST" "/" "Connection: close" "Content-Length: 10") (letters 10)))))))
+      (is (= [] @failures)))))
+
+(deftest a-body-that-does-not-arrive-is-not-waited-for
+  (let [ended (promise)]
+    (with-failures [failures]
+      (with-server [server #(try (slurping %) (finally (deliver ended true))) {:request-timeout 200}]
+        (is (= 408 (status-of (exchange server (str (request-text "POST" "/" "Content-Length: 10") "12345")))))
+        (is (true? (value-of ended))))
+      (is (= [] @failures)))))
+
+(deftest a-chunk-that-is-no-chunk-is-refused
+  (with-failures [failures]
+    (with-server [server slurping nil]
+      (is (= 400 (status-of (exchange server (str (request-text "POST" "/" "Transfer-Encoding: chunked") "zz\r\n"))))))
+    (is (= [] @failures))))
+
+;; ---- connections
+
+(deftest more-connections-than-allowed-wait
+  (with-server [server ok {:max-connections 2}]
+    (let [[a b c] (repeatedly 3 #(connect server))]
+      (with-open [^Socket b b ^Socket c c]
+        (doseq [socket [a b]]
+          (send-text socket (request-text "GET" "/"))
+          (is (= 200 (:status (read-response socket)))))
+        (send-text c (request-text "GET" "/"))
+        (is (= 2 (:connections (http/status server))))
+        (.close ^Socket a)
+        (is (= 200 (:status (read-response c))))))))
+
+(deftest a-client-that-reads-nothing-is-cut
+  (let [ch (channel/chan)
+        ended (promise)
+        handler (fn [_]
+                  (future (try
+                            (while (channel/put ch (byte-array 100000)))
+                            (finally (deliver ended true))))
+                  {:status 200 :headers {} :body ch})]
+    (with-failures [_]
+      (with-server [server handler {:idle-timeout 300}]
+        (with-open [socket (connect server)]
+          (send-text socket (request-text "GET" "/"))
+          (is (true? (value-of ended)))
+          (is (eventually (zero? (long (:running (http/status server)))))))))))
+
+;; ---- HTTP/2, by its frames
+
+(defn- frame ^bytes [type flags stream ^bytes payload]
+  (let [n (alength payload)
+        out (ByteArrayOutputStream.)]
+    (doseq [b [(bit-shift-right n 16) (bit-shift-right n 8) n type flags 0 0 (bit-shift-right (long stream) 8) stream]]
+      (.write out (unchecked-int (bit-and 255 (long b)))))
+    (.writeBytes out payload)
+    (.toByteArray out)))
+
+(def ^:private head-of-get
+  "HPACK of GET / of http with an authority, all from the static table except the name."
+  (byte-array (concat [0x82 0x84 0x86 0x41 4] (.getBytes "test"))))
+
+(defn- signed [bytes]
+  (byte-array (map unchecked-byte bytes)))
+
+(defn- rapid-resets [^Socket socket n]
+  (let [out (.getOutputStream socket)]
+    (.write out (.getBytes "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+    (.write out (frame 4 0 0 (byte-array 0)))
+    (dotimes [i n]
+      (let [stream (inc (* 2 i))]
+        (.write out (frame 1 5 stream (signed head-of-get)))
+        (.write out (frame 3 0 stream (signed [0 0 0 8])))))
+    (.flush out)))
+
+(deftest rapid-resets-end-the-connection
+  (with-server [server (fn [_] (scope/sleep 100000)) {:max-events 20}]
+    (with-open [socket (connect server)]
+      (try (rapid-resets socket 1000) (catch IOException _))
+      (is (not= :late (read-rest socket)))
+      (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))))
+
+;; ---- the door
+
+(defn- held
+  "A handler that tells each request on `arrived`, and answers when `go` says so."
+  [arrived go]
+  (fn [{:keys [uri]}]
+    (channel/put arrived uri)
+    (value-of go)
+    {:status 200 :headers {} :body uri}))
+
+(defn- take-uri [arrived]
+  (channel/take arrived {:timeout 20000 :else :late}))
+
+(deftest the-request-that-has-waited-longest-is-shed
+  (let [arrived (channel/chan {:size 10})
+        go (promise)]
+    (with-server [server (held arrived go) {:max-concurrent 1 :max-queue 1}]
+      (let [ask (fn [path]
+                  (let [socket (connect server)]
+                    (send-text socket (request-text "GET" path))
+                    socket))
+            a (ask "/a")
+            _ (is (= "/a" (take-uri arrived)))
+            b (ask "/b")
+            _ (is (eventually (= 1 (:waiting (http/status server)))))
+            c (ask "/c")
+            shed (read-response b)]
+        (is (= [503 true] [(:status shed) (str/includes? (:head shed) "Retry-After: 1\r\n")]))
+        (is (= {:running 1 :waiting 1} (dissoc (http/status server) :connections)))
+        (deliver go true)
+        (is (= ["/a" "/c"] (map (comp :body read-response) [a c])))
+        (run! #(.close ^Socket %) [a b c])))))
+
+(deftest a-queue-of-none-sheds-at-once
+  (let [arrived (channel/chan {:size 10})
+        go (promise)]
+    (with-server [server (held arrived go) {:max-concurrent 1 :max-queue 0}]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/a"))
+        (is (= "/a" (take-uri arrived)))
+        (is (= 503 (status-of (get-raw server "/b"))))
+        (deliver go true)
+        (is (= "/a" (:body (read-response socket))))))))
+
+(deftest a-waiting-request-gives-its-place-up-when-its-client-leaves
+  (let [arrived (channel/chan {:size 10})
+        go (promise)]
+    (with-server [server (held arrived go) {:max-concurrent 1}]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/a"))
+        (is (= "/a" (take-uri arrived)))
+        (let [leaving (connect server)]
+          (send-text leaving (request-text "GET" "/b"))
+          (is (eventually (= 1 (:waiting (http/status server)))))
+          (.close leaving))
+        (is (eventually (zero? (long (:waiting (http/status server))))))
+        (deliver go true)
+        (is (= "/a" (:body (read-response socket)))))
+      (is (eventually (zero? (long (:running (http/status server))))))
+      (is (nil? (channel/try-take arrived))))))
+
+;; ---- the time of a request
+
+(deftest a-handler-that-waits-too-long-is-cancelled
+  (let [ended (promise)]
+    (with-failures [failures]
+      (with-server [server (fn [_] (try (scope/sleep 100000) (finally (deliver ended true)))) {:request-timeout 50}]
+        (is (= 503 (status-of (get-raw server "/"))))
+        (is (true? (value-of ended))))
+      (is (= [[:magnetar/deadline "http GET /"]] (map (juxt (comp :magnetar/reason ex-data :error) :site) @failures))))))
+
+(deftest a-request-may-wait-for-its-turn-until-its-deadline
+  (let [arrived (channel/chan {:size 10})
+        go (promise)]
+    (with-failures [_]
+      (with-server [server (fn [request]
+                             (if (= "/long" (:uri request))
+                               (scope/shield ((held arrived go) request))
+                               {:status 200})) {:max-concurrent 1 :request-timeout 100}]
+        (with-open [socket (connect server)]
+          (send-text socket (request-text "GET" "/long"))
+          (is (= "/long" (take-uri arrived)))
+          (is (= 503 (status-of (get-raw server "/b"))))
+          (deliver go true)
+          (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))))))
+
+(deftest a-handler-that-never-waits-does-not-keep-its-client
+  (let [go (promise)]
+    (with-failures [failures]
+      (with-server [server (fn [_] (while (not (realized? go)) (Thread/onSpinWait)) {:status 200}) {:request-timeout 50}]
+        (try
+          (is (= 503 (status-of (get-raw server "/"))))
+          (is (str/includes? (ex-message (:error (first @failures))) "goes on after its :request-timeout"))
+          (finally (deliver go true)))
+        (is (eventually (zero? (long (:running (http/status server))))))
+        (is (= 1 (count @failures)))))))
