@@ -153,7 +153,7 @@
         (with-server [server (fn [_] {:status 200 :headers {} :body (body)}) nil]
           (let [text (get-raw server "/")]
             (is (= 200 (status-of text)))
-            (is (str/includes? text "a\r\n"))
+            (is (str/includes? text "\r\n1\r\na"))
             (is (not (str/includes? text "\r\n0\r\n"))))
           (is (thrown? IOException (fetch (client 2) server "/")))
           (is (eventually (= 2 (count @failures)))))))))

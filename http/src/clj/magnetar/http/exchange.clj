@@ -89,10 +89,11 @@
 (defn- reason [e]
   (:magnetar/reason (ex-data e)))
 
-(defn- status-of-body
-  "The status for what the read of the body met, if that is what ended the handler; :gone if there is no client to answer; else nil."
-  [{:keys [too-large failure]} e]
+(defn- status-of-client
+  "The status for what reading from the client or writing to it met, if that is what ended the handler; :gone if there is none to answer; else nil."
+  [{:keys [too-large failure write-failure]} e]
   (cond
+    (caused-by? e write-failure) :gone
     (caused-by? e too-large) 413
     (and (caused-by? e failure) (instance? HttpException failure)) (.getCode ^HttpException failure)
     (and (caused-by? e failure) (instance? java.io.IOException failure)) :gone))
@@ -101,7 +102,7 @@
   "What becomes of a request whose handler ended by the error: [status headers close?], or :gone."
   [^Exchange x e]
   (let [facts @(.-facts x)
-        status (status-of-body facts e)]
+        status (status-of-client facts e)]
     (cond
       (or (:gone facts) (= :gone status)) :gone
       status [status nil true]
@@ -163,7 +164,7 @@
 (defn- send-response [^Exchange x ring-response]
   (let [kind (response/check ring-response)]
     (if (claim x)
-      (response/write (.-response x) ring-response kind #(end-watch x) (.-callback x))
+      (response/write (.-response x) ring-response kind (.-facts x) #(end-watch x) (.-callback x))
       (response/release-body (:body ring-response)))))
 
 (defn- shed [x]

@@ -9,7 +9,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang ISeq)
+   (clojure.lang ExceptionInfo ISeq)
    (java.io File FileInputStream InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
@@ -119,6 +119,14 @@
           (.write out buffer 0 n)
           (recur))))))
 
+(defn- end-channel
+  "Closes the channel, and takes what waits to be put, so that its senders go on."
+  [ch]
+  (channel/close ch)
+  (try
+    (while (some? (channel/try-take ch)))
+    (catch ExceptionInfo _))) ; it was closed for a cause
+
 (defn- write-channel
   "Writes the values of the channel until it closes. Afterwards it is closed however that ended, so that its sender stops."
   [ch ^OutputStream out charset]
@@ -128,7 +136,7 @@
         (.write out (bytes-of value charset))
         (.flush out)
         (recur)))
-    (finally (channel/close ch))))
+    (finally (end-channel ch))))
 
 (defn- write-stream [kind {:keys [body] :as ring-response} ^OutputStream out charset]
   (case kind
@@ -145,7 +153,7 @@
   [body]
   (cond
     (instance? InputStream body) (.close ^InputStream body)
-    (channel/channel? body) (channel/close body)))
+    (channel/channel? body) (end-channel body)))
 
 (defn- known-length [kind ^Response response body ^bytes content]
   (case kind
@@ -171,8 +179,26 @@
     (when-not (or (not= HttpVersion/HTTP_1_1 version) (.contains fields HttpHeader/CONTENT_LENGTH))
       (.put fields HttpHeader/TRANSFER_ENCODING "chunked"))))
 
-(defn- stream-all [kind ring-response ^Response response before-end]
+;; An error of a write to the client is kept under :write-failure of the facts. It is no failure of the program.
+
+(defmacro ^:private to-client [facts & body]
+  `(try
+     ~@body
+     (catch Throwable e#
+       (swap! ~facts assoc :write-failure e#)
+       (throw e#))))
+
+(defn- stream-to-client ^OutputStream [response facts]
   (let [out (Content$Sink/asOutputStream response)]
+    (proxy [OutputStream] []
+      (write
+        ([x] (to-client facts (if (bytes? x) (.write out ^bytes x) (.write out (int x)))))
+        ([^bytes bytes from length] (to-client facts (.write out bytes (int from) (int length)))))
+      (flush [] (to-client facts (.flush out)))
+      (close [] (to-client facts (.close out))))))
+
+(defn- stream-all [kind ring-response ^Response response facts before-end]
+  (let [out (stream-to-client response facts)]
     (send-in-chunks response)
     (write-stream kind ring-response out (charset-of response))
     (before-end)
@@ -181,7 +207,7 @@
 ;; `before-end` is called before the last byte of the response is handed over. After that the connection belongs to the next request.
 (defn write
   "Writes the response, whose body is of this kind. Ends with a call of the callback; an error is thrown, and the callback is not called."
-  [^Response response {:keys [body] :as ring-response} kind before-end ^Callback callback]
+  [^Response response {:keys [body] :as ring-response} kind facts before-end ^Callback callback]
   (write-head response ring-response)
   (let [content (when (#{:string :bytes} kind) (bytes-of body (charset-of response)))]
     (write-length response (known-length kind response body content))
@@ -196,12 +222,12 @@
           (.write response true (ByteBuffer/wrap content) callback))
 
       content
-      (do (Content$Sink/write response false (ByteBuffer/wrap content))
+      (do (to-client facts (Content$Sink/write response false (ByteBuffer/wrap content)))
           (before-end)
           (.write response true nil callback))
 
       :else
-      (do (stream-all kind ring-response response before-end)
+      (do (stream-all kind ring-response response facts before-end)
           (.succeeded callback)))))
 
 (defn write-error

@@ -17,7 +17,8 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
-   (java.io Writer)
+   (java.io IOException Writer)
+   (java.net BindException)
    (java.util Map Set)
    (java.util.concurrent ConcurrentHashMap Executor)
    (magnetar.http.exchange Exchange)
@@ -26,6 +27,8 @@
    (org.eclipse.jetty.http2.server HTTP2CServerConnectionFactory)
    (org.eclipse.jetty.server ConnectionFactory Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request
                              Request$Handler Response Server ServerConnector)
+   (org.eclipse.jetty.io EofException)
+   (org.eclipse.jetty.server.handler ErrorHandler)
    (org.eclipse.jetty.util.thread QueuedThreadPool)))
 
 (set! *warn-on-reflection* true)
@@ -90,11 +93,12 @@
       (exchange/handle service request response callback))))
 
 (defn- refusing-handler
-  "Answers a request that Jetty refuses with its status alone, and ends the connection."
+  "Answers a request that Jetty refuses with its status alone. One whose head was not complete when its connection was closed came too late."
   []
   (reify Request$Handler
-    (handle [_ _ response callback]
-      (response/write-error response (.getStatus response) nil false callback)
+    (handle [_ request response callback]
+      (let [late? (instance? EofException (.getAttribute ^Request request ErrorHandler/ERROR_EXCEPTION))]
+        (response/write-error response (if late? 408 (.getStatus response)) nil late? callback))
       true)))
 
 ;; ---- looked after
@@ -145,14 +149,42 @@
     (.stop jetty)
     (catch Exception e (reports/report "http" e))))
 
+;; T1 accepts for a server whose port T2 has closed. The system frees the port when T1 has left its call, which may be after T3 wants to listen there, as
+;; the restarted process of the server. So a port that was closed here is tried again for a while.
+(defonce ^:private ^Map closed-at (ConcurrentHashMap.))
+
+(def ^:private ^:const freeing-nanos
+  "How long after the close of a port the system may take to free it."
+  2000000000)
+
+(defn- being-freed? [port]
+  (when-some [at (.get closed-at port)]
+    (or (< (- (System/nanoTime) (long at)) (long freeing-nanos))
+        (do (.remove closed-at port at)
+            false))))
+
+(defn- bind-failed? [e]
+  (some #(instance? BindException %) (take-while some? (iterate ex-cause e))))
+
+(defn- open [^ServerConnector connector]
+  (let [failure (try
+                  (.open connector)
+                  nil
+                  (catch IOException e
+                    (if (and (bind-failed? e) (being-freed? (.getPort connector))) e (throw e))))]
+    (when failure
+      (clock/sleep 5000000)
+      (recur connector))))
+
 (defn- begin
   "Starts it, or throws after all of it was stopped."
-  [^Server jetty options]
+  [^Server jetty connector options]
   (try
+    (open connector)
     (.start jetty)
     (catch Throwable e
       (stop-quietly jetty)
-      (throw (refusals/not-started options e)))))
+      (throw (if (instance? Exception e) (refusals/not-started options e) e)))))
 
 (defn start
   "A server that listens."
@@ -168,7 +200,7 @@
       (.setHandler (jetty-handler service))
       (.setErrorHandler (refusing-handler))
       (.setStopTimeout 0)
-      (begin options))
+      (begin connector options))
     (fibers/dispatch "http time-outs" #(look-after-until ended service (period (:limits service))))
     (HttpServer. jetty connector (.getLocalPort connector) service ended)))
 
@@ -200,6 +232,7 @@
   [^HttpServer server]
   (let [first? (compare-and-set! (:stopping (.-service server)) false true)]
     (when first?
+      (.put closed-at (.-port server) (System/nanoTime))
       (.close ^ServerConnector (.-connector server)))
     first?))
 

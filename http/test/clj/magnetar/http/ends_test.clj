@@ -175,7 +175,8 @@
               (is (= 200 (status-of (get-raw pid "/"))))
               (actor/exit pid :kill)
               (actor/receive [:DOWN ref :process _ _] nil)
-              (is (eventually (some-> (actor/whereis ::web) (not= pid))))))
+              (is (eventually (some-> (actor/whereis ::web) (not= pid))))
+              (is (some? (sup/which-children supervisor))))) ; it answers when the child has started
           (actor/exit supervisor :shutdown)
           (actor/receive [:EXIT supervisor _] nil)
           (is (refused? port)))))))

@@ -53,7 +53,7 @@
                      (try (send-text socket "A: 1\r\n") true (catch IOException _ false)))
             (deref answer 20 nil)
             (recur)))
-        (is (nil? (status-of (value-of answer))))))
+        (is (= 408 (status-of (value-of answer))))))
     (is (= 200 (status-of (get-raw server "/"))))))
 
 (deftest a-connection-without-a-request-is-closed
@@ -118,12 +118,13 @@
                             (while (channel/put ch (byte-array 100000)))
                             (finally (deliver ended true))))
                   {:status 200 :headers {} :body ch})]
-    (with-failures [_]
+    (with-failures [failures]
       (with-server [server handler {:idle-timeout 300}]
         (with-open [socket (connect server)]
           (send-text socket (request-text "GET" "/"))
           (is (true? (value-of ended)))
-          (is (eventually (zero? (long (:running (http/status server)))))))))))
+          (is (eventually (zero? (long (:running (http/status server))))))))
+      (is (= [] @failures)))))
 
 ;; ---- HTTP/2, by its frames
 
@@ -234,10 +235,11 @@
   (let [arrived (channel/chan {:size 10})
         go (promise)]
     (with-failures [_]
-      (with-server [server (fn [request]
-                             (if (= "/long" (:uri request))
-                               (scope/shield ((held arrived go) request))
-                               {:status 200})) {:max-concurrent 1 :request-timeout 100}]
+      (with-server [server (fn [{:keys [uri]}]
+                             (when (= "/long" uri)
+                               (channel/put arrived uri)
+                               (while (not (realized? go)) (Thread/onSpinWait)))
+                             {:status 200}) {:max-concurrent 1 :request-timeout 100}]
         (with-open [socket (connect server)]
           (send-text socket (request-text "GET" "/long"))
           (is (= "/long" (take-uri arrived)))
@@ -251,6 +253,7 @@
       (with-server [server (fn [_] (while (not (realized? go)) (Thread/onSpinWait)) {:status 200}) {:request-timeout 50}]
         (try
           (is (= 503 (status-of (get-raw server "/"))))
+          (is (eventually (seq @failures)))
           (is (str/includes? (ex-message (:error (first @failures))) "goes on after its :request-timeout"))
           (finally (deliver go true)))
         (is (eventually (zero? (long (:running (http/status server))))))
