@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
    [magnetar.channel :as channel]
+   [magnetar.dev.guide :as guide]
    [magnetar.http :as http]
    [magnetar.http.support :refer [client connect eventually exchange fetch get-raw home limit-ms read-response request-text send-text status-of
                                   value-of with-failures with-server]]
@@ -223,3 +224,8 @@
 (deftest a-simulation-refuses-servers
   (is (= :magnetar/not-simulated
          (mt/simulate {} (first (refused #(http/start identity {:port 0})))))))
+
+;; ---- the page
+
+(deftest the-page-of-the-guide-gives-what-it-says
+  (is (= 8 (guide/run-page "docs/guide/http.md"))))
