@@ -9,6 +9,7 @@
   start   start start-link
   stop    stop
   look    port status
+  answer  events
 
   The server is Jetty, for HTTP/1.1 and HTTP/2 without TLS. A handler may block, since it runs on a fiber. It
   runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is cancelled:
@@ -46,6 +47,7 @@
   {:added "0.2"}
   (:require
    [magnetar.actor :as actor]
+   [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
    [magnetar.http.options :as options]
    [magnetar.http.refusals :as refusals]
@@ -53,6 +55,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
+   (magnetar.http.events Events)
    (magnetar.http.server HttpServer)
    (magnetar.kernel.process Pid)))
 
@@ -180,3 +183,35 @@
    (when-not (instance? HttpServer server)
      (refusals/not-a-server "stop" server))
    (server/stop server (arguments/nanos :timeout timeout))))
+
+;; ---- answers
+
+(defn events
+  "Returns a response that sends the values of a channel as server-sent events.
+
+  A value is a string, the data of an event, or a map with :data, :event, :id and :retry, the latter in
+  milliseconds. All but :retry are strings, and only :data may have several lines. The response ends when the
+  channel is closed. If the client goes away the channel is closed, and what waits to be put is dropped.
+
+  While no event comes, a comment is sent now and then. It keeps proxies from closing the connection, and
+  shows a client that has disappeared.
+
+  Options:
+    :heartbeat  after how long without an event a comment is sent, a duration above 0. Default 15000 ms
+
+  Example:
+
+    (defn handler [_]
+      (let [ch (channel/chan)]
+        (subscribe-to-orders ch)
+        (http/events ch)))"
+  {:added "0.2"}
+  ([ch] (events ch nil))
+  ([ch {:keys [heartbeat] :or {heartbeat 15000} :as options}]
+   (arguments/options "events" [:heartbeat] options)
+   (arguments/period :heartbeat heartbeat)
+   (when-not (channel/channel? ch)
+     (arguments/misuse :magnetar/not-a-channel (str "`events` wants a channel; this is " (arguments/show ch) ".") {:value ch}))
+   {:status 200
+    :headers {"Content-Type" "text/event-stream" "Cache-Control" "no-cache"}
+    :body (Events. ch heartbeat)}))

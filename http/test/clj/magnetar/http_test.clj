@@ -7,8 +7,7 @@
    [magnetar.channel :as channel]
    [magnetar.dev.guide :as guide]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect eventually exchange fetch get-raw home limit-ms read-response request-text send-text status-of
-                                  value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect eventually exchange fetch get-raw home limit-ms read-response request-text send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
@@ -228,4 +227,4 @@
 ;; ---- the page
 
 (deftest the-page-of-the-guide-gives-what-it-says
-  (is (= 8 (guide/run-page "docs/guide/http.md"))))
+  (is (= 10 (guide/run-page "docs/guide/http.md"))))

@@ -14,7 +14,7 @@
 (def ^:private program (str home "/node_modules/.bin/standard-clj"))
 
 (def ^:private folders
-  ["core/src" "core/test/clj" "compat" "dev" "bench/src" "examples" "test" "build.clj"])
+  ["core/src" "core/test/clj" "http" "compat" "dev" "bench/src" "examples" "test" "build.clj"])
 
 (defn- install []
   (:exit (shell/run "npm" "install" "--prefix" home "--silent" "--no-audit" "--no-fund" package)))

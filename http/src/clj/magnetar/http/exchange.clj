@@ -32,7 +32,7 @@
 
 ;; `ends` is the instant of the deadline. `scope` is the scope of the request once it has begun. `facts` holds what
 ;; the body met, and :gone once the client was seen to leave.
-(deftype Exchange [service ^Request request ^Response response ^Callback callback ^Thread thread ^long ends
+(deftype Exchange [service ^String site ^Request request ^Response response ^Callback callback ^Thread thread ^long ends
                    ^AtomicReference phase ^AtomicReference scope facts watch ^ReentrantLock lock])
 
 (defn- claim
@@ -75,9 +75,10 @@
   (end-watch x)
   (response/write-error (.-response x) status headers close? (.-callback x)))
 
-(defn- site [^Exchange x]
-  (let [^Request request (.-request x)]
-    (str "http " (.getMethod request) " " (.getPath (.getHttpURI request)))))
+(defn- site-of
+  "The name of the fiber of the request, and of its scopes. A query may hold secrets, and is left out."
+  [^Request request]
+  (str "http " (.getMethod request) " " (.getPath (.getHttpURI request))))
 
 ;; [status headers close?]
 (def ^:private overloaded [503 {"Retry-After" "1"} false])
@@ -116,7 +117,7 @@
   (let [facts @(.-facts x)]
     (when (and (vector? outcome) (not (::told facts))
                (or (= 500 (first outcome)) (and (::late facts) (= 503 (first outcome)))))
-      (reports/report (site x) e))))
+      (reports/report (.-site x) e))))
 
 (defn- failed
   "The handler, or the writing of its response, ended by the error."
@@ -152,7 +153,7 @@
   [^Exchange x f]
   (let [inner (volatile! nil)]
     (try
-      (scope/scope* (site x) {:deadline (:request-timeout (:options (.-service x)))}
+      (scope/scope* (.-site x) {:deadline (:request-timeout (:options (.-service x)))}
         (fn [s]
           (vreset! inner s)
           (f)))
@@ -182,8 +183,10 @@
         (when @entered
           (door/leave (:door (.-service x))))))))
 
-(defn- in-scope [^Exchange x]
-  (scope/scope* (site x) nil
+(defn- in-scope
+  "Does the work in a scope that is cancelled when the client leaves, and when the server stops."
+  [^Exchange x]
+  (scope/scope* (.-site x) nil
     (fn [s]
       (.set ^AtomicReference (.-scope x) s)
       (when (:gone @(.-facts x)) ; it left before there was a scope to cancel
@@ -199,8 +202,8 @@
     (.addFailureListener request (reify Consumer (accept [_ _] (gone x))))
     (.addIdleTimeoutListener request (reify Predicate (test [_ _] false)))))
 
-(defn- exchange [service request response callback]
-  (Exchange. service request response callback (Thread/currentThread)
+(defn- exchange ^Exchange [service request response callback]
+  (Exchange. service (site-of request) request response callback (Thread/currentThread)
              (clock/deadline (clock/nanos (:request-timeout (:options service))))
              (AtomicReference. :open) (AtomicReference.) (atom {:ended (not (request/body? request))}) (atom nil) (ReentrantLock.)))
 
@@ -210,7 +213,7 @@
   (let [x (exchange service request response callback)]
     (.add ^Set (:in-progress service) x)
     (listen x)
-    (.setName (Thread/currentThread) (site x))
+    (.setName (Thread/currentThread) (.-site x))
     (try
       (cond
         @(:stopping service) (answer x stopping)
@@ -229,9 +232,9 @@
 (defn- stuck
   "The error that describes a handler that goes on after its deadline, with its stack."
   [^Exchange x]
-  (doto ^Throwable (errors/failure (str "The handler of " (site x) " goes on after its :request-timeout and does not wait, so it cannot be cancelled. "
-                             "The client was answered with status 503.")
-                        {:magnetar/reason :magnetar/deadline :site (site x)})
+  (doto ^Throwable (errors/failure (str "The handler of " (.-site x) " goes on after its :request-timeout and does not wait, so it cannot be cancelled. "
+                                     "The client was answered with status 503.")
+                     {:magnetar/reason :magnetar/deadline :site (.-site x)})
     (.setStackTrace (.getStackTrace ^Thread (.-thread x)))))
 
 (defn- answer-for-stuck [^Exchange x]
@@ -239,7 +242,7 @@
     (swap! (.-facts x) assoc ::told true)
     (when (claim-for-fiber x)
       (answer x [503 nil true])
-      (reports/notice (site x) (.-thread x) told))))
+      (reports/notice (.-site x) (.-thread x) told))))
 
 (defn look-after
   "Called from time to time: watches the client of a request that takes long, and answers for a handler that is stuck."

@@ -4,6 +4,7 @@
   (:require
    [clojure.string :as str]
    [magnetar.channel :as channel]
+   [magnetar.http.events :as events]
    [magnetar.http.refusals :as refusals]
    [magnetar.http.request :as request]
    [magnetar.impl.arguments :as arguments]
@@ -13,6 +14,7 @@
    (java.io File FileInputStream InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
+   (magnetar.http.events Events)
    (org.eclipse.jetty.http HttpFields$Mutable HttpHeader HttpStatus HttpVersion)
    (org.eclipse.jetty.io Content$Sink)
    (org.eclipse.jetty.server Response)
@@ -62,6 +64,7 @@
     (instance? InputStream body) :stream
     (instance? File body) :file
     (channel/channel? body) :channel
+    (instance? Events body) :events
     (ring-body? body) :ring))
 
 (defn check
@@ -127,6 +130,17 @@
     (while (some? (channel/try-take ch)))
     (catch ExceptionInfo _))) ; it was closed for a cause
 
+(defn- write-events
+  "Writes the events of the channel until it closes, as `write-channel` does values."
+  [^Events events ^OutputStream out]
+  (try
+    (loop []
+      (when-some [event (channel/take (.-ch events) {:timeout (.-heartbeat events) :else ::none})]
+        (.write out (bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
+        (.flush out)
+        (recur)))
+    (finally (end-channel (.-ch events)))))
+
 (defn- write-channel
   "Writes the values of the channel until it closes. Afterwards it is closed however that ended, so that its sender stops."
   [ch ^OutputStream out charset]
@@ -146,6 +160,7 @@
     :stream (with-open [^InputStream in body] (copy in out))
     :file (with-open [in (FileInputStream. ^File body)] (copy in out))
     :channel (write-channel body out charset)
+    :events (write-events body out)
     :ring (@ring-write body ring-response out)))
 
 (defn release-body
@@ -153,7 +168,8 @@
   [body]
   (cond
     (instance? InputStream body) (.close ^InputStream body)
-    (channel/channel? body) (end-channel body)))
+    (channel/channel? body) (end-channel body)
+    (instance? Events body) (end-channel (.-ch ^Events body))))
 
 (defn- known-length [kind ^Response response body ^bytes content]
   (case kind

@@ -25,9 +25,8 @@
    (magnetar.kernel.process Owned)
    (org.eclipse.jetty.http2 WindowRateControl$Factory)
    (org.eclipse.jetty.http2.server HTTP2CServerConnectionFactory)
-   (org.eclipse.jetty.server ConnectionFactory Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request
-                             Request$Handler Response Server ServerConnector)
    (org.eclipse.jetty.io EofException)
+   (org.eclipse.jetty.server ConnectionFactory Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request Request$Handler Response Server ServerConnector)
    (org.eclipse.jetty.server.handler ErrorHandler)
    (org.eclipse.jetty.util.thread QueuedThreadPool)))
 
@@ -77,15 +76,11 @@
                 (cond-> [(HttpConnectionFactory. configuration)]
                   http2 (conj (http2-factory configuration options))))))
 
-(defn- jetty-millis ^long [duration]
-  (let [nanos (clock/nanos duration)]
-    (if (= clock/infinite nanos) -1 (clock/millis nanos))))
-
 (defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options}]
   (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (factories options))
     (.setPort port)
     (.setHost host)
-    (.setIdleTimeout (jetty-millis idle-timeout))))
+    (.setIdleTimeout (clock/millis (clock/nanos idle-timeout)))))
 
 (defn- jetty-handler ^Handler [service]
   (proxy [Handler$Abstract] []

@@ -6,8 +6,7 @@
    [magnetar.application :as application]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect eventually get-raw home read-response read-rest request request-text send-text status-of
-                                  value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect eventually get-raw home read-response read-rest request request-text send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]

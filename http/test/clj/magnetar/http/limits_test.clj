@@ -5,8 +5,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [connect eventually exchange get-raw read-response read-rest request-text send-text status-of value-of
-                                  with-failures with-server]]
+   [magnetar.http.support :refer [connect eventually exchange get-raw read-response read-rest request-text send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
