@@ -1,5 +1,5 @@
 (ns magnetar.http
-  "An HTTP server that calls a function of Ring's request map on a fiber for each request.
+  "Serves HTTP: calls a function of Ring's request map on a fiber a request.
 
     (def server (http/start (fn [request] {:status 200 :headers {} :body (str \"hello \" (:uri request) \"\\n\")})
                             {:port 0 :host \"127.0.0.1\"}))

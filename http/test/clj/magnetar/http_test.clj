@@ -143,6 +143,7 @@
     {:status 200 :headers {"A" 1}} "the header \"A\" has to be a string or a vector of strings; this is 1."
     {:status 200 :headers {"A" "x\r\nSet-Cookie: a=1"}} "has to be a string without line breaks"
     {:status 200 :headers {"A: b\r\nC" "x"}} "of the characters that HTTP allows"
+    {:status 200 :headers {"Content-Length" "3"} :body "hello"} "the body has 5 bytes, and another number stands in its header Content-Length; this is \"3\"."
     {:status 200 :body 7} ":body has to be nil, a string, an array of bytes"))
 
 (deftest a-response-that-fails-half-way-is-cut

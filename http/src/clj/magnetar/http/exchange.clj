@@ -42,9 +42,12 @@
       (= :fiber (.get ^AtomicReference (.-phase x)))))
 
 (defn- claim-for-fiber
-  "True if this thread, which is not the fiber of the request, may write the response."
+  "True if this thread, which is not the fiber of the request, may write the response. It also reports why."
   [^Exchange x]
   (.compareAndSet ^AtomicReference (.-phase x) :open :other))
+
+(defn- claimed-by-other? [^Exchange x]
+  (= :other (.get ^AtomicReference (.-phase x))))
 
 (defn cancel
   "Cancels what the request does."
@@ -87,9 +90,6 @@
 (defn- caused-by? [e cause]
   (and cause (some #(identical? cause %) (take 20 (take-while some? (iterate ex-cause e))))))
 
-(defn- reason [e]
-  (:magnetar/reason (ex-data e)))
-
 (defn- status-of-client
   "The status for what reading from the client or writing to it met, if that is what ended the handler; :gone if there is none to answer; else nil."
   [{:keys [too-large failure write-failure]} e]
@@ -114,10 +114,10 @@
 (defn- report
   "Reports the error once, if it is a failure of the program: the client's are not."
   [^Exchange x e outcome]
-  (let [facts @(.-facts x)]
-    (when (and (vector? outcome) (not (::told facts))
-               (or (= 500 (first outcome)) (and (::late facts) (= 503 (first outcome)))))
-      (reports/report (.-site x) e))))
+  (when (and (vector? outcome)
+             (not (claimed-by-other? x))
+             (or (= 500 (first outcome)) (and (::late @(.-facts x)) (= 503 (first outcome)))))
+    (reports/report (.-site x) e)))
 
 (defn- failed
   "The handler, or the writing of its response, ended by the error."
@@ -189,8 +189,9 @@
   (scope/scope* (.-site x) nil
     (fn [s]
       (.set ^AtomicReference (.-scope x) s)
-      (when (:gone @(.-facts x)) ; it left before there was a scope to cancel
-        (scope/cancel s :client-gone))
+      (let [{:keys [gone] ::keys [stopped]} @(.-facts x)] ; told before there was a scope to cancel
+        (when (or gone stopped)
+          (scope/cancel s (if gone :client-gone :server-stopped))))
       (work x))))
 
 (defn- listen
@@ -238,9 +239,8 @@
     (.setStackTrace (.getStackTrace ^Thread (.-thread x)))))
 
 (defn- answer-for-stuck [^Exchange x]
-  (let [told (stuck x)]
-    (swap! (.-facts x) assoc ::told true)
-    (when (claim-for-fiber x)
+  (when (claim-for-fiber x)
+    (let [told (stuck x)]
       (answer x [503 nil true])
       (reports/notice (.-site x) (.-thread x) told))))
 

@@ -178,9 +178,12 @@
     nil))
 
 (defn- write-length [^Response response length]
-  (let [fields (.getHeaders response)]
-    (when-not (or (nil? length) (= 204 (.getStatus response)) (.contains fields HttpHeader/CONTENT_LENGTH))
-      (.put fields HttpHeader/CONTENT_LENGTH (long length)))))
+  (let [fields (.getHeaders response)
+        given (.get fields HttpHeader/CONTENT_LENGTH)]
+    (cond
+      (or (nil? length) (= 204 (.getStatus response))) nil
+      (nil? given) (.put fields HttpHeader/CONTENT_LENGTH (long length))
+      (not= given (str length)) (refuse (str "the body has " length " bytes, and another number stands in its header Content-Length") given))))
 
 (def ^:private most-at-once
   "The most bytes that are handed over without waiting until the client has taken them."

@@ -59,6 +59,19 @@
       (let [in (lines server 1)]
         (is (= [":" "" ":" ""] [(.readLine in) (.readLine in) (.readLine in) (.readLine in)]))))))
 
+(deftest a-stream-may-last-longer-than-a-request
+  (let [ch (channel/chan)]
+    (with-failures [failures]
+      (with-server [server (fn [_] (http/events ch {:heartbeat 5})) {:request-timeout 1000}]
+        (let [in (lines server 1)
+              beginning (System/nanoTime)]
+          (while (< (- (System/nanoTime) beginning) 2500000000)
+            (.readLine in))
+          (channel/put ch "last")
+          (channel/close ch)
+          (is (= "data: last" (last (remove #{"" ":"} (line-seq in)))))))
+      (is (= [] @failures)))))
+
 (deftest a-client-that-leaves-closes-the-channel
   (let [ch (channel/chan)]
     (with-failures [failures]
