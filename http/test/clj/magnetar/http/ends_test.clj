@@ -6,7 +6,7 @@
    [magnetar.application :as application]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect eventually get-raw home read-response read-rest request request-text send-text status-of value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect connect-http2 eventually get-frame get-raw home read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
@@ -38,7 +38,7 @@
         ended (promise)]
     (with-failures [failures]
       (with-server [server (hanging began ended) nil]
-        (let [socket (connect server)]
+        (with-open [socket (connect server)]
           (send-text socket (request-text "GET" "/orders"))
           (value-of began)
           (leave socket)
@@ -48,7 +48,9 @@
   (testing "by closing its socket"
     (is (= ["/orders" true []] (leaves-while-a-handler-waits #(.close ^Socket %)))))
   (testing "by a reset"
-    (is (= ["/orders" true []] (leaves-while-a-handler-waits #(doto ^Socket % (.setSoLinger true 0) .close))))))
+    (is (= ["/orders" true []] (leaves-while-a-handler-waits #(doto ^Socket % (.setSoLinger true 0) .close)))))
+  (testing "by the end of what it sends"
+    (is (= ["/orders" true []] (leaves-while-a-handler-waits #(.shutdownOutput ^Socket %))))))
 
 (deftest a-client-of-http-1-that-leaves-during-its-body-cancels-its-handler
   (let [ended (promise)]
@@ -74,6 +76,17 @@
             (is (= "/orders" (value-of ended))))
           (testing "and its connection serves others"
             (is (= 200 (.statusCode (.send client (request server "GET" "/" nil) (HttpResponse$BodyHandlers/ofString))))))))
+      (is (= [] @failures)))))
+
+(deftest a-client-of-http-2-that-closes-its-connection-cancels-its-handlers
+  (let [began (promise)
+        ended (promise)]
+    (with-failures [failures]
+      (with-server [server (hanging began ended) nil]
+        (with-open [socket (connect-http2 server)]
+          (send-bytes socket [(get-frame 1)])
+          (value-of began))
+        (is (= "/" (value-of ended))))
       (is (= [] @failures)))))
 
 (deftest a-client-that-leaves-ends-a-stream-that-is-silent

@@ -5,11 +5,11 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [connect eventually exchange get-raw read-response read-rest request-text send-text status-of value-of with-failures with-server]]
+   [magnetar.http.support :refer [connect connect-http2 eventually exchange frame get-frame get-raw read-frame read-response read-rest request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (java.io ByteArrayOutputStream IOException)
+   (java.io IOException)
    (java.net Socket)))
 
 (set! *warn-on-reflection* true)
@@ -127,37 +127,25 @@
 
 ;; ---- HTTP/2, by its frames
 
-(defn- frame ^bytes [type flags stream ^bytes payload]
-  (let [n (alength payload)
-        out (ByteArrayOutputStream.)]
-    (doseq [b [(bit-shift-right n 16) (bit-shift-right n 8) n type flags 0 0 (bit-shift-right (long stream) 8) stream]]
-      (.write out (unchecked-int (bit-and 255 (long b)))))
-    (.writeBytes out payload)
-    (.toByteArray out)))
-
-(def ^:private head-of-get
-  "HPACK of GET / of http with an authority, all from the static table except the name."
-  (byte-array (concat [0x82 0x84 0x86 0x41 4] (.getBytes "test"))))
-
-(defn- signed [bytes]
-  (byte-array (map unchecked-byte bytes)))
-
-(defn- rapid-resets [^Socket socket n]
-  (let [out (.getOutputStream socket)]
-    (.write out (.getBytes "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
-    (.write out (frame 4 0 0 (byte-array 0)))
-    (dotimes [i n]
-      (let [stream (inc (* 2 i))]
-        (.write out (frame 1 5 stream (signed head-of-get)))
-        (.write out (frame 3 0 stream (signed [0 0 0 8])))))
-    (.flush out)))
+(defn- rapid-resets [socket n]
+  (let [streams (map #(inc (* 2 (long %))) (range n))]
+    (send-bytes socket (mapcat #(vector (get-frame %) (frame 3 0 % [0 0 0 8])) streams))))
 
 (deftest rapid-resets-end-the-connection
   (with-server [server (fn [_] (scope/sleep 100000)) {:max-events 20}]
-    (with-open [socket (connect server)]
+    (with-open [socket (connect-http2 server)]
       (try (rapid-resets socket 1000) (catch IOException _))
       (is (not= :late (read-rest socket)))
       (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))))
+
+(deftest more-streams-than-allowed-are-refused
+  (let [go (promise)]
+    (with-server [server (fn [_] (value-of go) {:status 200}) {:max-streams 2}]
+      (with-open [socket (connect-http2 server)]
+        (send-bytes socket (map get-frame [1 3 5]))
+        (let [resets (->> (repeatedly #(read-frame socket)) (take-while some?) (filter #(= 3 (:type %))))]
+          (is (= {:type 3 :stream 5 :payload [0 0 0 7]} (first resets)))) ; REFUSED_STREAM
+        (deliver go true)))))
 
 ;; ---- the door
 

@@ -133,6 +133,42 @@
   [text]
   (some-> (re-find #"^HTTP/1.1 (\d+)" (str text)) second parse-long))
 
+;; ---- HTTP/2, by its frames
+
+(defn frame
+  "The bytes of a frame: its type, flags and stream, and the bytes of its payload."
+  [type flags stream payload]
+  (let [n (count payload)]
+    (concat [(bit-shift-right n 16) (bit-shift-right n 8) n type flags 0 0 (bit-shift-right (long stream) 8) stream] payload)))
+
+(defn get-frame
+  "The bytes of the head of GET / on a stream, which ends it."
+  [stream]
+  (frame 1 5 stream (concat [0x82 0x84 0x86 0x41 4] (.getBytes "test")))) ; HPACK: indices of the static table, and the authority
+
+(defn send-bytes
+  "Sends numbers as bytes, from several sequences."
+  [^Socket socket parts]
+  (doto (.getOutputStream socket)
+    (.write (byte-array (map unchecked-byte (apply concat parts))))
+    (.flush))
+  nil)
+
+(defn connect-http2
+  "A socket to the server that has sent the preface of HTTP/2."
+  ^Socket [server]
+  (doto (connect server)
+    (send-bytes [(.getBytes "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") (frame 4 0 0 [])])))
+
+(defn read-frame
+  "The next frame that the server sends: {:type :stream :payload}; nil at the end."
+  [^Socket socket]
+  (let [in (.getInputStream socket)
+        head (.readNBytes in 9)
+        number (fn [from to] (reduce (fn [n i] (+ (* 256 (long n)) (bit-and 255 (aget head (int i))))) 0 (range from to)))]
+    (when (= 9 (alength head))
+      {:type (number 3 4) :stream (number 5 9) :payload (mapv #(bit-and 255 (long %)) (.readNBytes in (int (number 0 3))))})))
+
 ;; ---- the client of the JDK
 
 (defn client
