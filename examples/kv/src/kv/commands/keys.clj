@@ -1,0 +1,83 @@
+(ns kv.commands.keys
+  "Keys of any type, and when they expire."
+  (:refer-clojure :exclude [keys])
+  (:require
+   [clojure.string :as str]
+   [kv.commands.times :as times]
+   [kv.db :as db]
+   [kv.glob :as glob]
+   [kv.resp :as resp]))
+
+(set! *warn-on-reflection* true)
+
+(defn- del [db & ks]
+  (let [after (reduce db/delete db ks)]
+    [after (- (count (:entries db)) (count (:entries after)))]))
+
+(defn- exists [db & ks]
+  (count (filter #(some? (db/value db %)) ks)))
+
+(defn- keys [db pattern]
+  (filterv (glob/matcher pattern) (db/live-keys db)))
+
+(defn- flush-all [db & [mode & more]]
+  (when (or more (not (contains? #{nil "SYNC" "ASYNC"} (some-> mode str/upper-case))))
+    (resp/fail "ERR syntax error"))
+  [(assoc db/empty-db :now (:now db)) :OK ["FLUSHALL"]])
+
+;; ---- expiry
+
+(defn- wanted?
+  "Does the option of EXPIRE allow the change of this deadline?"
+  [option before ^long after]
+  (case option
+    nil true
+    "NX" (nil? before)
+    "XX" (some? before)
+    "GT" (and (some? before) (< (long before) after))
+    "LT" (or (nil? before) (< after (long before)))
+    (resp/fail (str "ERR Unsupported option " option))))
+
+(defn- expire-in [unit command]
+  (fn [db k n & [option]]
+    (let [deadline (times/instant (:now db) unit n command)]
+      (cond
+        (not (wanted? (some-> option str/upper-case) (db/deadline db k) deadline)) [db 0]
+        (nil? (db/value db k)) [db 0]
+        (<= (long deadline) (long (:now db))) [(db/delete db k) 1 ["DEL" k]]
+        :else [(db/expire db k deadline) 1 ["PEXPIREAT" k (str deadline)]]))))
+
+(defn- persist [db k]
+  (if (and (db/value db k) (db/deadline db k))
+    [(db/persist db k) 1]
+    [db 0]))
+
+(defn- time-left [db k]
+  (cond
+    (nil? (db/value db k)) -2
+    (nil? (db/deadline db k)) -1
+    :else (max 0 (- (long (db/deadline db k)) (long (:now db))))))
+
+(defn- seconds-left [db k]
+  (let [millis (long (time-left db k))]
+    (if (neg? millis)
+      millis
+      (quot (+ millis 500) 1000))))
+
+(def commands
+  "See `kv.commands`."
+  {"EXISTS"    {:arity -2 :read exists}
+   "TYPE"      {:arity 2 :read (fn [db k] (db/type-of (db/value db k)))}
+   "KEYS"      {:arity 2 :read keys}
+   "DBSIZE"    {:arity 1 :read (fn [db] (count (db/live-keys db)))}
+   "TTL"       {:arity 2 :read seconds-left}
+   "PTTL"      {:arity 2 :read time-left}
+   "DEL"       {:arity -2 :write del}
+   "UNLINK"    {:arity -2 :write del}
+   "FLUSHDB"   {:arity -1 :write flush-all}
+   "FLUSHALL"  {:arity -1 :write flush-all}
+   "EXPIRE"    {:arity -3 :most 4 :write (expire-in :ex "expire")}
+   "PEXPIRE"   {:arity -3 :most 4 :write (expire-in :px "pexpire")}
+   "EXPIREAT"  {:arity -3 :most 4 :write (expire-in :exat "expireat")}
+   "PEXPIREAT" {:arity -3 :most 4 :write (expire-in :pxat "pexpireat")}
+   "PERSIST"   {:arity 2 :write persist}})
