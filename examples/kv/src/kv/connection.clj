@@ -45,10 +45,11 @@
             (or message :PONG))])
 
 (defn- select [client [_ index]]
-  [client (case (resp/whole-number index)
-            nil (resp/->Failure "ERR value is not an integer or out of range")
-            0 :OK
-            (resp/->Failure "ERR DB index is out of range"))])
+  (let [n (resp/whole-number index)]
+    [client (cond
+              (nil? n) (resp/->Failure "ERR value is not an integer or out of range")
+              (= 0 n) :OK
+              :else (resp/->Failure "ERR DB index is out of range"))]))
 
 (defn- with-subscriber [{:keys [conn options subscriber] :as client}]
   (if subscriber
