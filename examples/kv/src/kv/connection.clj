@@ -87,9 +87,9 @@
   [{:keys [subscriptions] :as client} [name :as command]]
   (let [{:keys [arity most f subscribed?]} (own-commands (str/upper-case name))]
     (cond
-      (nil? f) [client (unknown command)]
-      (not (commands/arity-fits? arity most (count command))) [client (commands/wrong-arity name)]
+      (not (or f (commands/lookup name))) [client (unknown command)]
       (and (pos? (long subscriptions)) (not subscribed?)) [client (restricted name)]
+      (not (commands/arity-fits? arity most (count command))) [client (commands/wrong-arity name)]
       :else (f client command))))
 
 ;; ---- answers

@@ -63,4 +63,7 @@
 (defn start-acceptor
   "Starts the process that accepts."
   [options]
-  [:ok (actor/spawn-link #(accept-all (gs/call :kv/listener :listener) options))])
+  (let [listener (gs/call :kv/listener :listener)
+        pid (actor/spawn-link accept-all listener options)]
+    (actor/register :kv/acceptor pid)
+    [:ok pid]))

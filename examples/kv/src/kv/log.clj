@@ -16,7 +16,7 @@
 
 (defprotocol Disk
   "The file as the server uses it. A test has one that counts, or that is full."
-  (size [disk])
+  (length [disk])
   (read-at [disk ^ByteBuffer buffer place] "Fills the buffer from that place on; -1 at the end of the file.")
   (append [disk ^ByteBuffer buffer])
   (cut [disk size] "Drops what is behind that size.")
@@ -25,7 +25,7 @@
 
 (extend-type FileChannel
   Disk
-  (size [file] (.size file))
+  (length [file] (.size file))
   (read-at [file ^ByteBuffer buffer place] (.read file buffer (long place)))
   (append [file ^ByteBuffer buffer]
     (while (.hasRemaining buffer)
@@ -76,11 +76,11 @@
   [disk]
   (loop [db db/empty-db
          parser (resp/parser {:inline? false})
-         place 0]
+         place (long 0)]
     (let [{:keys [command error] :as parser} (resp/next-command parser)]
       (cond
         error (refuse place error)
-        command (recur (replayed db command place) parser (resp/position parser))
+        command (recur (replayed db command place) parser (long (resp/position parser)))
         :else (let [read (+ (long (:base parser)) (alength ^bytes (:bytes parser)))]
                 (if-some [parser (read-more disk parser read)]
                   (recur db parser place)
@@ -96,7 +96,7 @@
   "Opens the log on a disk: [log db]. A record at the end that is not whole is cut, and said with `tell`."
   [disk tell]
   (let [{db :db whole :size} (replay disk)
-        torn (- (long (size disk)) (long whole))]
+        torn (- (long (length disk)) (long whole))]
     (when (pos? torn)
       (tell (str "The append-only file ended inside a record: its last " torn " bytes were cut at byte " whole ".")))
     (cut disk whole)

@@ -3,6 +3,8 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [kv.db :as db]
+   [kv.listener :as listener]
    [kv.resp :as resp]
    [kv.support :as support :refer [client exchange receive-text send-words with-server]]
    [magnetar.actor :as actor]
@@ -60,17 +62,17 @@
 (deftest one-client-at-a-time-changes-the-data
   (with-server {}
     (let [adders (mapv (fn [_] (actor/spawn (fn []
-                                              (let [conn (net/connect "127.0.0.1" (kv.listener/port) {:active false})]
+                                              (let [conn (net/connect "127.0.0.1" (listener/port) {:active false :packet :line})]
                                                 (dotimes [_ 50]
                                                   (send-words conn "incr n" "rpush l x")
-                                                  (net/recv conn 4))))))
+                                                  (dotimes [_ 2] (net/recv conn)))))))
                        (range 10))]
       (run! actor/join adders)
       (answers? (client) "$3\r\n500\r\n:500\r\n" "get n" "llen l"))))
 
 (deftest expired-keys-are-removed-though-nobody-asks-for-them
   (let [now (atom 1000)
-        published (atom kv.db/empty-db)]
+        published (atom db/empty-db)]
     (with-server {:clock #(deref now) :published published}
       (let [conn (client)]
         (answers? conn "+OK\r\n+OK\r\n" "set a 1 px 50" "set b 1")
@@ -127,25 +129,28 @@
 (deftest a-port-in-use-is-told-in-a-sentence
   (let [listener (net/listen 0 {:host "127.0.0.1"})]
     (try
-      (let [[how why] (support/start {:port (net/port listener)})]
-        (is (= :error how))
-        (is (str/includes? (pr-str why) (str (net/port listener)))))
+      (let [outcome (promise)]
+        (is (= [:start-error] (map :event (support/reports-of #(deliver outcome (support/start {:port (net/port listener)}))))))
+        (is (str/includes? (pr-str @outcome) (str "`listen` on port 127.0.0.1:" (net/port listener) ": another socket has that port."))))
       (finally
         (support/stop)
         (net/close listener)))))
 
+(defn- await-restart [store]
+  (loop []
+    (when-not (and (actor/whereis :kv/acceptor) (not= store (actor/whereis :kv/store)))
+      (Thread/onSpinWait)
+      (recur))))
+
 (deftest the-data-outlive-the-process-that-owns-them
   (with-server {}
-    (let [conn (client)]
+    (let [conn (client)
+          store (actor/whereis :kv/store)]
       (answers? conn "+OK\r\n" "set a 1")
-      (let [store (actor/whereis :kv/store)
-            [reference] (actor/with-process {} [(actor/monitor store)])]
-        (is (some? reference))
-        (actor/exit store :kill)
-        (is (nil? (net/recv conn)) "the clients follow it")
-        (loop []
-          (when-not (and (actor/whereis :kv/listener) (actor/whereis :kv/connections) (not= store (actor/whereis :kv/store)))
-            (Thread/onSpinWait)
-            (recur)))
-        (answers? (client) "$1\r\n1\r\n" "get a")
-        (is (= 1 (count (sup/which-children :kv/connections))))))))
+      (is (= [:child-terminated]
+             (map :event (support/reports-of (fn []
+                                                       (actor/exit store :kill)
+                                                       (is (nil? (net/recv conn)) "the clients follow it")
+                                                       (await-restart store))))))
+      (answers? (client) "$1\r\n1\r\n" "get a")
+      (is (= 1 (count (sup/which-children :kv/connections)))))))

@@ -5,7 +5,8 @@
    [kv.listener :as listener]
    [kv.resp :as resp]
    [magnetar.application :as application]
-   [magnetar.net :as net])
+   [magnetar.net :as net]
+   [magnetar.report :as report])
   (:import
    (java.nio.file Files)
    (java.nio.file.attribute FileAttribute)))
@@ -43,6 +44,16 @@
   "Runs body while a server with the options runs."
   [options & body]
   `(call-with-server ~options (fn [] ~@body)))
+
+(defn reports-of
+  "Calls f; returns what is reported meanwhile, which the log does not get."
+  [f]
+  (let [reports (atom [])
+        hook (report/add-hook :report #(swap! reports conj %))]
+    (try
+      (f)
+      @reports
+      (finally (report/remove-hook :report hook)))))
 
 (defn client
   "A connection to the server."
