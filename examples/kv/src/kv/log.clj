@@ -1,5 +1,6 @@
 (ns kv.log
   "The append-only file: the commands that have changed the data, in RESP, in their order."
+  (:refer-clojure :exclude [sync])
   (:require
    [clojure.java.io :as io]
    [kv.commands :as commands]
