@@ -1,0 +1,79 @@
+(ns kv.bench
+  "bin/magnetar run examples/kv/redis/kv/bench.clj [ROUNDS] [REQUESTS]
+
+  redis-benchmark against this server and against Redis with the same settings, in turn. Each row has the medians of the rounds and the ratio
+  of the two: the median of the rounds, the least and the greatest."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [kv.programs :as programs])
+  (:import
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)
+   (java.util List)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ports {:ours 7391 :redis 7392})
+
+(defn- settings [appendfsync]
+  (concat ["--dir" (str (Files/createTempDirectory "kv-bench" (make-array FileAttribute 0)))]
+          (if (= "off" appendfsync)
+            ["--appendonly" "no"]
+            ["--appendonly" "yes" "--appendfsync" appendfsync])))
+
+(defn- start-ours ^Process [appendfsync]
+  (.start (doto (ProcessBuilder. ^List (into [(str (io/file programs/home "bin/magnetar")) "run" (str (io/file programs/home "examples/kv/src/kv/main.clj"))
+                                              "--port" (str (:ours ports))]
+                                             (settings appendfsync)))
+            (.redirectErrorStream true))))
+
+(defn- start-redis ^Process [appendfsync]
+  (.start ^ProcessBuilder (apply programs/builder "redis-server" "--port" (:redis ports) "--save" "" (settings appendfsync))))
+
+(defn- rate
+  "Requests per second of one run."
+  [server {:keys [test clients pipeline]} requests]
+  (let [output (programs/output "redis-benchmark" "-p" (ports server) "-t" test "-c" clients "-P" pipeline "-n" requests "-r" 100000 "--csv")]
+    (parse-double (or (second (re-find #"(?m)^\"[A-Z]+\",\"([\d.]+)\"" output))
+                      (throw (ex-info "redis-benchmark failed." {:output output}))))))
+
+(defn- median [xs]
+  (nth (sort xs) (quot (count xs) 2)))
+
+(defn- print-row [appendfsync {:keys [test clients pipeline]} rounds]
+  (let [ratios (map (fn [{:keys [ours redis]}] (/ (double ours) (double redis))) rounds)]
+    (println (format "| %-8s | %s | %5d | %2d | %,9.0f | %,9.0f | %.2f (%.2f to %.2f) |"
+                     appendfsync test clients pipeline (median (map :ours rounds)) (median (map :redis rounds))
+                     (median ratios) (apply min ratios) (apply max ratios)))
+    (flush)))
+
+(defn- measure [appendfsync rounds requests]
+  (doseq [pipeline [1 16] clients [50 1000] test ["set" "get"]
+          :let [row {:test test :clients clients :pipeline pipeline}
+                requests (* (long requests) (if (= 1 pipeline) 1 4))]]
+    (print-row appendfsync row
+               (doall (for [round (range rounds)]
+                        (into {} (for [server (if (even? round) [:ours :redis] [:redis :ours])]
+                                   [server (rate server row requests)])))))))
+
+(defn- run [appendfsync rounds requests]
+  (let [servers {:ours (start-ours appendfsync) :redis (start-redis appendfsync)}]
+    (try
+      (doseq [[server process] servers]
+        (programs/await-port process (ports server)))
+      (doseq [pipeline [1 16]]
+        (rate :ours {:test "set,get" :clients 50 :pipeline pipeline} (* 2 (long requests)))) ; warm
+      (measure appendfsync rounds requests)
+      (finally
+        (doseq [[_ ^Process process] servers]
+          (.destroy process)
+          (.waitFor process))))))
+
+(defn -main
+  "Arguments: rounds, 3 if left out, and requests of a run, 50000."
+  [& [rounds requests]]
+  (println "| fsync    | command | clients | -P | ours/s | Redis/s | ratio |")
+  (println "|---|---|---|---|---|---|---|")
+  (doseq [appendfsync ["off" "everysec" "always"]]
+    (run appendfsync (parse-long (or rounds "3")) (parse-long (or requests "50000")))))
