@@ -1,6 +1,6 @@
 (ns kv.deque
   "The value of a Redis list: an immutable sequence that grows and shrinks at both ends, with access by index."
-  (:refer-clojure :exclude [nth count])
+  (:refer-clojure :exclude [count nth])
   (:require
    [clojure.core :as core]))
 

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.net :as net]
+   [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -52,13 +53,22 @@
                  (socket/send-text conn "-ERR max number of clients reached\r\n")
                  (net/close conn))))
 
-(defn- accept-all [listener options]
-  (let [conn (net/accept listener)
-        [how pid] (sup/start-child :kv/connections {:id conn :start [connection/start-link conn options] :restart :temporary :shutdown 1000})]
-    (if (= :ok how)
-      (hand-over conn pid)
-      (refuse conn))
-    (recur listener options)))
+(defn- accept
+  "The next connection; nil after a pause if there can be none now, as when no more files can be opened."
+  [listener tell]
+  (try
+    (net/accept listener)
+    (catch ExceptionInfo e
+      (tell (ex-message e))
+      (scope/sleep 100))))
+
+(defn- accept-all [listener {:keys [tell] :as options}]
+  (when-some [conn (accept listener tell)]
+    (let [[how pid] (sup/start-child :kv/connections {:id conn :start [connection/start-link conn options] :restart :temporary :shutdown 1000})]
+      (if (= :ok how)
+        (hand-over conn pid)
+        (refuse conn))))
+  (recur listener options))
 
 (defn start-acceptor
   "Starts the process that accepts."

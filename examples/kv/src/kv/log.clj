@@ -47,7 +47,8 @@
 (defn- read-more
   "The parser with the next bytes of the file, nil at its end."
   [disk parser ^long place]
-  (let [buffer (ByteBuffer/allocate (max 65536 (long (:missing parser))))
+  (let [left (- (long (length disk)) place)
+        buffer (ByteBuffer/allocate (max 65536 (min left (long (:missing parser)))))
         n (int (read-at disk buffer place))]
     (when (pos? n)
       (resp/add parser (Arrays/copyOf (.array buffer) n)))))
@@ -103,6 +104,11 @@
     (cut disk whole)
     [(->Log disk (volatile! whole)) db]))
 
+(defn- failed
+  "What the file holds is not known after this failure."
+  [what ^IOException e]
+  (throw (ex-info (str "The append-only file cannot be " what ": " (ex-message e) ". The server ends.") {:broken true} e)))
+
 (defn write
   "Appends the text. If that fails, the file is as before, and the IOException is thrown."
   [{:keys [disk size]} ^String text]
@@ -110,5 +116,14 @@
     (append disk (ByteBuffer/wrap (resp/bytes-of text)))
     (vswap! size + (.length text))
     (catch IOException e
-      (cut disk @size)
+      (try
+        (cut disk @size)
+        (catch IOException e (failed "repaired after a failed write" e)))
       (throw e))))
+
+(defn sync-all
+  "Returns when all that was written is on the disk."
+  [{:keys [disk]}]
+  (try
+    (sync disk)
+    (catch IOException e (failed "synced" e))))

@@ -75,13 +75,13 @@
   (slice bytes from (if (and (< from end) (= 13 (aget bytes (dec end)))) (dec end) end)))
 
 (defn- failed [parser message]
-  (assoc parser :command nil :error (str "ERR Protocol error: " message)))
+  (assoc parser :error (str "ERR Protocol error: " message)))
 
-(defn- incomplete [parser from wanted args missing]
-  (assoc parser :from from :wanted wanted :args args :command nil :missing missing))
+(defn- advanced [parser from wanted args]
+  (assoc parser :from from :wanted wanted :args args))
 
 (defn- complete [parser from command]
-  (assoc parser :from from :wanted nil :args [] :command command))
+  (assoc (advanced parser from nil []) :command command))
 
 (def ^:private word
   #"(?s)(?:\"([^\"\\]*+(?:\\.[^\"\\]*+)*+)\"|'([^'\\]*+(?:\\.[^'\\]*+)*+)'|([^\s\"']\S*+))(?:\s++|$)")
@@ -105,58 +105,59 @@
             (recur (subs left (.end matcher))
                    (conj found (or (some-> double unescape) (some-> single (str/replace "\\'" "'")) plain)))))))))
 
-(defn- unfinished-line [{:keys [^bytes bytes] :as parser} ^long from wanted args]
+(defn- unfinished-line [{:keys [^bytes bytes ^long from wanted] :as parser}]
   (cond
-    (<= (- (alength bytes) from) longest-line) (incomplete parser from wanted args 1)
+    (<= (- (alength bytes) from) longest-line) (assoc parser :missing 1)
     wanted (failed parser "too big bulk count string")
     (= 42 (aget bytes from)) (failed parser "too big mbulk count string")
     :else (failed parser "too big inline request")))
 
-(declare parse)
+(defn- inline-command [{:keys [bytes from options] :as parser} ^long end]
+  (let [command (when (:inline? options) (words (line bytes from end)))]
+    (cond
+      (not (:inline? options)) (failed parser "expected '*'")
+      (nil? command) (failed parser "unbalanced quotes in request")
+      (empty? command) (advanced parser (inc end) nil [])
+      :else (complete parser (inc end) command))))
 
-(defn- inline-command [{:keys [bytes options] :as parser} ^long from ^long end]
-  (if-not (:inline? options)
-    (failed parser "expected '*'")
-    (let [command (words (line bytes from end))]
-      (cond
-        (nil? command) (failed parser "unbalanced quotes in request")
-        (empty? command) (parse parser (inc end) nil [])
-        :else (complete parser (inc end) command)))))
-
-(defn- array-header [{:keys [bytes] :as parser} ^long from ^long end]
+(defn- array-header [{:keys [bytes ^long from] :as parser} ^long end]
   (let [n (whole-number (line bytes (inc from) end))]
     (cond
       (or (nil? n) (< most-arguments (long n))) (failed parser "invalid multibulk length")
-      (pos? (long n)) (parse parser (inc end) n [])
-      :else (parse parser (inc end) nil []))))
+      (pos? (long n)) (advanced parser (inc end) n [])
+      :else (advanced parser (inc end) nil []))))
 
-(defn- argument [{:keys [^bytes bytes options] :as parser} from end wanted args]
-  (let [from (long from)
-        end (long end)
-        n (when (= 36 (aget bytes from)) (whole-number (line bytes (inc from) end)))
+(defn- argument [{:keys [^bytes bytes ^long from wanted args options] :as parser} ^long end]
+  (let [n (when (= 36 (aget bytes from)) (whole-number (line bytes (inc from) end)))
         start (inc end)
         after (+ start (long (or n 0)) 2)]
     (cond
       (not= 36 (aget bytes from)) (failed parser (str "expected '$', got '" (slice bytes from (inc from)) "'"))
       (not (<= 0 (long (or n -1)) (long (:max-bulk options)))) (failed parser "invalid bulk length")
-      (< (alength bytes) after) (incomplete parser from wanted args (- after (alength bytes)))
+      (< (alength bytes) after) (assoc parser :missing (- after (alength bytes)))
       (not (and (= 13 (aget bytes (- after 2))) (= 10 (aget bytes (dec after))))) (failed parser "expected CRLF after an argument")
-      :else (parse parser after wanted (conj args (slice bytes start (- after 2)))))))
+      :else (let [args (conj args (slice bytes start (- after 2)))]
+              (if (= wanted (count args))
+                (complete parser after args)
+                (advanced parser after wanted args))))))
 
-(defn- parse [{:keys [^bytes bytes] :as parser} ^long from wanted args]
-  (if (= wanted (count args))
-    (complete parser from args)
-    (let [end (line-end bytes from)]
-      (cond
-        (nil? end) (unfinished-line parser from wanted args)
-        wanted (argument parser from end wanted args)
-        (= 42 (aget bytes from)) (array-header parser from end)
-        :else (inline-command parser from end)))))
+(defn- step
+  "The parser after one more line or argument."
+  [{:keys [^bytes bytes ^long from wanted] :as parser}]
+  (let [end (line-end bytes from)]
+    (cond
+      (nil? end) (unfinished-line parser)
+      wanted (argument parser end)
+      (= 42 (aget bytes from)) (array-header parser end)
+      :else (inline-command parser end))))
 
 (defn next-command
   "The parser after one more command, which is its :command; or with an :error; or with the number of bytes that are :missing."
-  [{:keys [from wanted args] :as parser}]
-  (parse parser from wanted args))
+  [parser]
+  (loop [parser (step (assoc parser :command nil :missing nil))]
+    (if (or (:command parser) (:error parser) (:missing parser))
+      parser
+      (recur (step parser)))))
 
 ;; ---- replies out
 

@@ -50,30 +50,32 @@
 
 ;; ---- the log
 
-(defn- sync-disk
-  "Syncs the log. A disk that fails here may have lost what was written, so the program ends."
-  [{:keys [disk]} tell]
+(defn- or-end
+  "Calls f, which works on the file. If the file is broken after it, the program ends."
+  [{:keys [tell]} f]
   (try
-    (log/sync disk)
-    (catch IOException e
-      (tell (str "The append-only file cannot be synced: " (ex-message e) ". The server ends."))
+    (f)
+    (catch clojure.lang.ExceptionInfo e
+      (tell (ex-message e))
       (application/shutdown 1)
-      (actor/exit :sync-failed))))
+      (actor/exit :log-broken))))
 
-(defn- write-log [{:keys [log appendfsync tell]} ^StringBuilder text]
+(defn- write-and-sync [log text]
+  (log/write log text)
+  (log/sync-all log))
+
+(defn- write-log [{:keys [log appendfsync] :as state} ^StringBuilder text]
   (when (and log (pos? (.length text)))
-    (if (= :always appendfsync)
-      (scope/offload (fn []
-                       (log/write log (str text))
-                       (sync-disk log tell)))
-      (log/write log (str text)))))
+    (or-end state (if (= :always appendfsync)
+                    #(scope/offload write-and-sync log (str text))
+                    #(log/write log (str text))))))
 
-(defn- write-or-refuse [{:keys [published waiting] :as state} outcome]
+(defn- write-or-refuse [{:keys [waiting] :as state} before outcome]
   (try
     (write-log state (:log outcome))
     outcome
     (catch IOException e
-      (refuse-writes @published waiting e))))
+      (refuse-writes before waiting e))))
 
 (defn- answer [waiting replies]
   (reduce (fn [replies [from commands]]
@@ -84,17 +86,17 @@
 (defn- commit
   "Executes what waits, and answers it when it is on the disk as :appendfsync says."
   [{:keys [published waiting clock] :as state}]
-  (let [outcome (execute-all (assoc @published :now (clock)) waiting)
-        {:keys [db replies log]} (write-or-refuse state outcome)]
+  (let [before (assoc @published :now (clock))
+        {:keys [db replies log]} (write-or-refuse state before (execute-all before waiting))]
     (reset! published db)
     (answer waiting replies)
     (assoc state :waiting [] :dirty? (or (:dirty? state) (pos? (.length ^StringBuilder log))))))
 
 (defn- sync-beside
   "Syncs the log in a process of its own, so that writes go on meanwhile. One that still runs is left to its work."
-  [{:keys [log tell dirty? syncer] :as state}]
+  [{:keys [log dirty? syncer] :as state}]
   (if (and log dirty? (not (and syncer (actor/alive? syncer))))
-    (assoc state :dirty? false :syncer (actor/spawn-link #(scope/offload sync-disk log tell)))
+    (assoc state :dirty? false :syncer (actor/spawn-link or-end state #(scope/offload log/sync-all log)))
     state))
 
 ;; ---- the server
@@ -145,12 +147,11 @@
         [:stop why state]))))
 
 (defn terminate
-  "What waits is done, and all of it is on the disk."
-  [_ state]
-  (let [{:keys [log tell]} (commit state)]
-    (when log
-      (sync-disk log tell)
-      (log/close (:disk log)))))
+  "An ordered stop syncs the file. The clients have been stopped before."
+  [_ {:keys [log] :as state}]
+  (when log
+    (or-end state #(scope/offload log/sync-all log))
+    (log/close (:disk log))))
 
 ;; ---- for clients
 
@@ -161,6 +162,10 @@
     (mapv #(second (commands/execute db %)) commands)))
 
 (defn execute-writes
-  "The replies to commands, in their order and without others in between."
+  "The replies to commands, in their order and without others in between. If the store fails, they may have been executed or not, and this
+  process ends."
   [commands]
-  (gs/call :kv/store commands {:timeout :infinity}))
+  (try
+    (gs/call :kv/store commands {:timeout :infinity})
+    (catch clojure.lang.ExceptionInfo e
+      (actor/exit [:shutdown (:reason (ex-data e))]))))

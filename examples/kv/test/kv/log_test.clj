@@ -30,6 +30,8 @@
   (cut [_ size] (log/cut disk size))
   (sync [_]
     (swap! events conj [:sync])
+    (when (= :bad @trouble)
+      (throw (IOException. "Input/output error")))
     (log/sync disk))
   (close [_] (log/close disk)))
 
@@ -170,3 +172,22 @@
         (reset! trouble nil)
         (is (= ":2\r\n" (exchange conn ":2\r\n" "incr a")))
         (is (= (str (resp/written ["SET" "a" "1"]) (resp/written ["incr" "a"])) (text-of folder)))))))
+
+(deftest what-could-not-be-synced-is-not-acknowledged
+  (let [folder (support/temporary-folder)
+        trouble (atom nil)
+        said (atom [])
+        ended (promise)]
+    (with-server {:open-disk (watched folder (atom []) trouble) :appendfsync :always :tell #(swap! said conj %)}
+      (let [conn (client)
+            store (actor/whereis :kv/store)]
+        (actor/spawn #(let [ref (actor/monitor store)]
+                        (reset! trouble :bad)
+                        (deliver ended (actor/receive [:DOWN ref :process _ why] why))))
+        (while (nil? @trouble) (Thread/onSpinWait))
+        (is (seq (support/reports-of (fn []
+                                       (is (nil? (exchange conn "+OK\r\n" "set a 1")))
+                                       (is (= :log-broken (deref ended 20000 :late)))
+                                       (reset! trouble nil)
+                                       (support/await-restart store)))))
+        (is (some #{"The append-only file cannot be synced: Input/output error. The server ends."} @said))))))

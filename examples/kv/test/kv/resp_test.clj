@@ -32,6 +32,10 @@
   (doseq [n (range 2 20)]
     (is (= commands (commands-of {} (map #(apply str %) (partition-all n stream)))))))
 
+(deftest a-command-may-have-very-many-arguments
+  (is (= [100001] (map count (commands-of {} [(resp/written (cons "MSET" (repeat 100000 "x")))]))))
+  (is (= [["PING"]] (commands-of {} [(apply str (repeat 100000 "\r\n")) "PING\r\n"]))))
+
 (deftest the-place-behind-a-command-is-known
   (let [parser (resp/add (resp/parser {}) (resp/bytes-of "PING\r\n*1\r\n$4\r\nPI"))
         parser (resp/next-command parser)]

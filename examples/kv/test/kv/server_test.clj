@@ -136,12 +136,6 @@
         (support/stop)
         (net/close listener)))))
 
-(defn- await-restart [store]
-  (loop []
-    (when-not (and (actor/whereis :kv/acceptor) (not= store (actor/whereis :kv/store)))
-      (Thread/onSpinWait)
-      (recur))))
-
 (deftest the-data-outlive-the-process-that-owns-them
   (with-server {}
     (let [conn (client)
@@ -149,8 +143,8 @@
       (answers? conn "+OK\r\n" "set a 1")
       (is (= [:child-terminated]
              (map :event (support/reports-of (fn []
-                                                       (actor/exit store :kill)
-                                                       (is (nil? (net/recv conn)) "the clients follow it")
-                                                       (await-restart store))))))
+                                               (actor/exit store :kill)
+                                               (is (nil? (net/recv conn)) "the clients follow it")
+                                               (support/await-restart store))))))
       (answers? (client) "$1\r\n1\r\n" "get a")
       (is (= 1 (count (sup/which-children :kv/connections)))))))

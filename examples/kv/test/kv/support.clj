@@ -4,6 +4,7 @@
    [kv.app :as app]
    [kv.listener :as listener]
    [kv.resp :as resp]
+   [magnetar.actor :as actor]
    [magnetar.application :as application]
    [magnetar.net :as net]
    [magnetar.report :as report])
@@ -44,6 +45,13 @@
   "Runs body while a server with the options runs."
   [options & body]
   `(call-with-server ~options (fn [] ~@body)))
+
+(defn await-restart
+  "Waits until the server runs with another store than that one."
+  [store]
+  (when-not (and (actor/whereis :kv/acceptor) (not= store (actor/whereis :kv/store)))
+    (Thread/onSpinWait)
+    (recur store)))
 
 (defn reports-of
   "Calls f; returns what is reported meanwhile, which the log does not get."
