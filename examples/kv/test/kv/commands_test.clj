@@ -43,7 +43,8 @@
   (is (= [:OK "ERR increment or decrement would overflow"] (replies "set a 9223372036854775807" "incr a")))
   (is (= [:OK no-integer no-integer "ERR decrement would overflow"]
          (replies "set a 1x" "incr a" "incrby b 1.5" "decrby b -9223372036854775808")))
-  (is (= ["3.1" "5" "ERR value is not a valid float"] (replies "incrbyfloat a 3.1" "incrbyfloat a 1.9" "incrbyfloat a x"))))
+  (is (= ["3.1" "5" "ERR value is not a valid float" "ERR value is not a valid float"]
+         (replies "incrbyfloat a 3.1" "incrbyfloat a 1.9" "incrbyfloat a x" "incrbyfloat a 1e999999999"))))
 
 (deftest lists
   (is (= [3 ["c" "b" "a"] 4 ["b" "a" "d"] "c" "d" "a" nil 4]

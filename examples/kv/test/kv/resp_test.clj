@@ -92,6 +92,7 @@
       "h[c-a]llo" "hbllo"
       "h\\*llo" "h*llo"
       "a.b" "a.b"
+      "a*b*c" "aXbbYbc"
       "[\\]]" "]"
       "a*" "a\nb"))
   (testing "does not fit"
@@ -103,4 +104,8 @@
       "h\\*llo" "hello"
       "a.b" "axb"
       "[]" "a"
-      "[a-c]" "-")))
+      "a*b*c" "aXbbYb"
+      "[a-c]" "-"))
+  (testing "many stars"
+    (is (not ((glob/matcher (str (apply str (repeat 1000 "a*")) "b")) (apply str (repeat 5000 "a")))))
+    (is ((glob/matcher (apply str (repeat 100000 "?"))) (apply str (repeat 100000 "a"))))))

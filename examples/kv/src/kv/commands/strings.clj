@@ -8,6 +8,8 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private ^:const longest "The greatest size of a string that grows." 536870912)
+
 (defn- get-string [db k]
   (db/typed db :string k))
 
@@ -79,8 +81,11 @@
   (mapv #(let [v (db/value db %)] (when (string? v) v)) ks))
 
 (defn- append [db k more]
-  (let [text (str (text-at db k) more)]
-    [(db/put db k text) (count text)]))
+  (let [before (text-at db k)]
+    (when (< longest (+ (count before) (count more)))
+      (resp/fail "ERR string exceeds maximum allowed size (proto-max-bulk-len)"))
+    (let [text (str before more)]
+      [(db/put db k text) (count text)])))
 
 ;; ---- counters
 
@@ -98,10 +103,15 @@
       (resp/fail "ERR decrement would overflow"))
     (add db k (- n))))
 
-(defn- decimal ^BigDecimal [text]
-  (try
-    (BigDecimal. ^String text)
-    (catch NumberFormatException _
+(defn- decimal
+  "The argument as a number, which has few digits when it is written out."
+  ^BigDecimal [^String text]
+  (let [n (try
+            (when (<= (.length text) 256)
+              (BigDecimal. text))
+            (catch NumberFormatException _ nil))]
+    (if (and n (<= -308 (.scale ^BigDecimal n) 308))
+      n
       (resp/fail "ERR value is not a valid float"))))
 
 (defn- add-decimal [db k n]
