@@ -51,7 +51,7 @@
         (.waitFor process)))))
 
 (def ^:private same-in-both
-  "Commands, one after the other, whose replies are those of Redis."
+  "Commands, one after the other, whose replies have to be the same in both."
   (str/split-lines
     "SET a 1
 SET a 2 NX

@@ -19,7 +19,7 @@
   (core/count items))
 
 (defn nth
-  "The element at the index, nil if there is none."
+  "The element at the index, or nil."
   [{:keys [^long start items]} ^long i]
   (get items (+ start i)))
 

@@ -7,7 +7,7 @@
    [kv.db :as db]
    [kv.resp :as resp])
   (:import
-   (java.io File IOException)
+   (java.io IOException)
    (java.nio ByteBuffer)
    (java.nio.channels FileChannel)
    (java.nio.file OpenOption StandardOpenOption)

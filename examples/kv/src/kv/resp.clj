@@ -61,7 +61,7 @@
   (+ base from))
 
 (defn- line-end
-  "The place of the next line feed, nil if there is none."
+  "The place of the next line feed, or nil."
   [^bytes bytes ^long from]
   (loop [i from]
     (cond

@@ -1,5 +1,5 @@
 (ns kv.commands-test
-  "The commands, as functions of the data: the replies are those of Redis 7.0."
+  "The commands, as functions of the data: the replies are as in Redis 7.0."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]

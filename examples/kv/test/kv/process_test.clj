@@ -27,9 +27,9 @@
 (defn- start-program
   "Starts the server as a program. :output reads what it prints."
   [& options]
-  (let [java (str (System/getProperty "java.home") "/bin/java")
-        command (concat [java "-cp" (System/getProperty "java.class.path") "clojure.main" "-m" "kv.main" "--port" "0"] options)
-        process (.start (.redirectErrorStream (ProcessBuilder. ^List (vec command)) true))]
+  (let [home (System/getProperty "magnetar.home")
+        command (into [(str home "/bin/magnetar") "run" (str home "/examples/kv/src/kv/main.clj") "--port" "0"] options)
+        process (.start (.redirectErrorStream (ProcessBuilder. ^List command) true))]
     {:process process :output (BufferedReader. (InputStreamReader. (.getInputStream process)))}))
 
 (defn- port-of
