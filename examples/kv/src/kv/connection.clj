@@ -60,6 +60,7 @@
   (let [{:keys [subscriber] :as client} (with-subscriber client)]
     [(assoc client :subscriptions (subscriber/change subscriber (into [(str/lower-case verb)] words)))]))
 
+;; :subscribed? is for a command that a client with subscriptions may send, :sends? for one whose reply the subscriber sends.
 (def ^:private own-commands
   {"PING"         {:arity -1 :most 2 :f ping :subscribed? true}
    "ECHO"         {:arity 2 :f (fn [client [_ message]] [client message])}
@@ -70,13 +71,17 @@
    "INFO"         {:arity -1 :f info}
    "HELLO"        {:arity -1 :f hello}
    "PUBLISH"      {:arity 3 :f (fn [client [_ channel message]] [client (subscriber/publish channel message)])}
-   "SUBSCRIBE"    {:arity -2 :f subscribe :subscribed? true}
-   "PSUBSCRIBE"   {:arity -2 :f subscribe :subscribed? true}
-   "UNSUBSCRIBE"  {:arity -1 :f subscribe :subscribed? true}
-   "PUNSUBSCRIBE" {:arity -1 :f subscribe :subscribed? true}})
+   "SUBSCRIBE"    {:arity -2 :f subscribe :subscribed? true :sends? true}
+   "PSUBSCRIBE"   {:arity -2 :f subscribe :subscribed? true :sends? true}
+   "UNSUBSCRIBE"  {:arity -1 :f subscribe :subscribed? true :sends? true}
+   "PUNSUBSCRIBE" {:arity -1 :f subscribe :subscribed? true :sends? true}})
+
+(defn- clip [text]
+  (subs text 0 (min 128 (count text))))
 
 (defn- unknown [[name & arguments]]
-  (resp/->Failure (str "ERR unknown command '" name "', with args beginning with: " (str/join (map #(str "'" % "' ") (take 20 arguments))))))
+  (resp/->Failure (str "ERR unknown command '" (clip name) "', with args beginning with: "
+                       (str/join (map #(str "'" (clip %) "' ") (take 20 arguments))))))
 
 (defn- restricted [name]
   (resp/->Failure (str "ERR Can't execute '" (str/lower-case name)
@@ -105,7 +110,7 @@
   (and (zero? (long subscriptions)) (some? (commands/lookup name))))
 
 (defn- answer-own [client command out]
-  (when (contains? #{"SUBSCRIBE" "PSUBSCRIBE" "UNSUBSCRIBE" "PUNSUBSCRIBE"} (str/upper-case (first command)))
+  (when (:sends? (own-commands (str/upper-case (first command))))
     (flush-replies client out))
   (let [[client & [reply :as replies]] (own client command)]
     (when replies
