@@ -1,5 +1,5 @@
 (ns kv.bench
-  "bin/magnetar run examples/kv/redis/kv/bench.clj [ROUNDS] [REQUESTS]
+  "bin/magnetar run examples/kv/redis/test/kv/bench.clj [ROUNDS] [REQUESTS]
 
   redis-benchmark against this server and against Redis with the same settings, in turn. Each row has the medians of the rounds and the ratio
   of the two: the median of the rounds, the least and the greatest."
