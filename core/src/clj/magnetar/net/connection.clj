@@ -19,7 +19,7 @@
    [magnetar.net.transport :as transport])
   (:import
    (java.io IOException Writer)
-   (java.net Socket SocketTimeoutException)
+   (java.net SocketTimeoutException)
    (java.nio.charset StandardCharsets)
    (java.util Arrays)
    (java.util.concurrent.locks ReentrantLock)
@@ -29,7 +29,7 @@
 
 (declare owner-died)
 
-(deftype Connection [^Socket socket local remote state input ^ReentrantLock reading ^ReentrantLock writing]
+(deftype Connection [socket local remote state input ^ReentrantLock reading ^ReentrantLock writing]
   Owned
   (ownerDied [this pid] (owner-died this pid))
 
@@ -119,7 +119,7 @@
 
 (defn connection
   "A connection over the socket that belongs to this owner, a pid or nil. It reads nothing yet."
-  ^Connection [^Socket socket owner options]
+  ^Connection [socket owner options]
   (let [settings (merge options/defaults (select-keys options options/of-connection))
         conn (Connection. socket (transport/local socket) (transport/remote socket)
                           (atom {:owner owner :active (active-of options owner) :options (dissoc settings :active)})
@@ -139,7 +139,7 @@
   "Reads what there is; false at the end of the stream."
   [^Connection conn deadline]
   (let [input (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn))))))
-        n (transport/read-into (.-socket conn) (:bytes input) (:to input) deadline)]
+        n (long (transport/read-into (.-socket conn) (:bytes input) (:to input) deadline))]
     (when (pos? n)
       (vswap! (.-input conn) framing/grown n))
     (not (neg? n))))

@@ -11,10 +11,10 @@
    [magnetar.net.options :as options]
    [magnetar.net.reader :as reader]
    [magnetar.net.refusals :as refusals]
+   [magnetar.net.tcp :as tcp]
    [magnetar.net.transport :as transport])
   (:import
    (java.io IOException Writer)
-   (java.net ServerSocket)
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.locks ReentrantLock)
@@ -25,7 +25,7 @@
 (declare close)
 
 ;; `closed` is an atom. Threads that accept do so one after the other, as the limit of the wait belongs to the socket.
-(deftype Listener [^ServerSocket socket local owner closed options ^ReentrantLock accepting]
+(deftype Listener [socket local owner closed options ^ReentrantLock accepting]
   Owned
   (ownerDied [this _] (close this))
 
@@ -73,7 +73,7 @@
   "A listener of the current process, if there is one."
   [port options]
   (await-closed port)
-  (let [socket (transport/listen port options)
+  (let [socket (tcp/listen port options)
         owner (connection/current-owner)
         listener (Listener. socket (transport/local socket) owner (atom false)
                             (select-keys options options/of-connection) (ReentrantLock.))]
@@ -87,7 +87,7 @@
 
 (defn- accept-failed [^Listener listener e]
   (let [here? @(.-closed listener)]
-    (when (.isClosed ^ServerSocket (.-socket listener)) ; by the interrupt of this thread
+    (when (transport/closed? (.-socket listener)) ; by the interrupt of this thread
       (close listener))
     (transport/check-interrupt)
     (throw (if here?
@@ -126,5 +126,5 @@
   "A connection to the port of a host, which belongs to the current process."
   [host port {:keys [timeout] :or {timeout :infinity} :as options}]
   (connection/check-owner (:active options) (connection/current-owner))
-  (opened (transport/connect host port (clock/deadline (arguments/nanos :timeout timeout)))
+  (opened (tcp/connect host port (clock/deadline (arguments/nanos :timeout timeout)))
           options 'magnetar.net/connect (str host ":" port) timeout))
