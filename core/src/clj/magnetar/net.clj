@@ -43,7 +43,7 @@
 
   A listener or connection belongs to the process that made it, and is closed when that process ends. A
   thread that is not a process owns none, and has to call `close`. An interrupt or a cancellation of a fiber
-  that waits in an operation of a socket closes the socket, as the JDK does. A platform thread is not
+  that waits in an operation of a connection closes the connection, as the JDK does. A platform thread is not
   interrupted there.
 
   What fails is an ExceptionInfo with Erlang's word under :reason, such as :econnrefused. In a simulation
@@ -115,7 +115,7 @@
 
   Throws a TimeoutException when time runs out, and an ExceptionInfo (:closed) if the listener is closed.
 
-  Cancellation: closes the listener if the fiber waits for the network. To stop waiting, use :timeout.
+  Cancellation: ends the wait. No connection is lost by that, nor by a :timeout: the next `accept` gets it.
 
   Options:
     :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive

@@ -241,22 +241,53 @@
   (and (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))
        (some #(str/includes? (.getClassName ^StackTraceElement %) "NioSocketImpl") (.getStackTrace thread))))
 
-(defn- cancelled-in-socket
-  "Calls f in a fork, which is cancelled while it waits in a socket; returns whether it waited there."
-  [f]
+(defn- waits-for-accept? [^Thread thread]
+  (and (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))
+       (some #(str/includes? (.getClassName ^StackTraceElement %) "net.acceptor") (.getStackTrace thread))))
+
+(defn- acceptor-of [l]
+  (first (filter #(= (str "acceptor of " home ":" (net/port l)) (:name %)) (inspect/fibers))))
+
+(defn- cancelled-while
+  "Calls f in a fork, which is cancelled while (waits? thread); returns whether it was so."
+  [waits? f]
   (scope/with-scope [s]
     (let [thread (promise)
           fork (scope/fork s #(do (deliver thread (Thread/currentThread)) (f)))
-          waited? (eventually (in-socket? @thread))]
+          waited? (eventually (waits? @thread))]
       (scope/cancel fork)
       (scope/result fork)
       waited?)))
 
-(deftest a-cancelled-accept-closes-its-listener
-  (let [l (listener)]
-    (is (true? (cancelled-in-socket #(net/accept l))))
-    (is (= [:magnetar/socket-closed :closed] (take 2 (refused (net/accept l)))))
-    (is (some? (net/listen (net/port l) {:host home})))))
+(defn- cancelled-in-socket [f]
+  (cancelled-while in-socket? f))
+
+(deftest a-cancelled-accept-leaves-its-listener-open
+  (let [l (listener {:active false})
+        accepted (atom [])
+        accept-all (fn [] (swap! accepted conj (net/remote-address (net/accept l))) (recur))
+        others (doall (repeatedly 2 #(spawn accept-all)))
+        clients (doall (for [_ (range 1000)]
+                         (do
+                           (scope/with-scope [s]
+                             (scope/cancel (scope/fork s accept-all)))
+                           (net/connect home (net/port l) {:active false}))))]
+    (is (eventually (= 1000 (count @accepted))))
+    (is (= (set (map net/local-address clients)) (set @accepted)))
+    (run! #(actor/exit % :kill) others)
+    (is (= :none (net/accept l {:timeout 1 :else :none})))))
+
+(deftest what-comes-after-a-wait-has-ended-is-for-the-next-accept
+  (let [l (listener {:active false})]
+    (is (= :none (net/accept l {:timeout 1 :else :none})))
+    (is (true? (cancelled-while #(waits-for-accept? %) #(net/accept l))))
+    (let [client (net/connect home (net/port l) {:active false})]
+      (is (= (net/local-address client) (net/remote-address (net/accept l)))))
+    (is (= :none (net/accept l {:timeout 1 :else :none})))
+    (let [client (net/connect home (net/port l) {:active false})]
+      (is (eventually (nil? (acceptor-of l))))
+      (net/close l)
+      (is (nil? (net/recv client))))))
 
 (deftest a-cancelled-recv-closes-its-connection
   (let [[client served] (pair {:active false})]
@@ -270,7 +301,7 @@
         outcome (promise)
         _ (Thread/startVirtualThread #(do (deliver thread (Thread/currentThread))
                                           (deliver outcome (try (net/accept l {:active false}) (catch Throwable e (class e))))))]
-    (is (eventually (in-socket? @thread)))
+    (is (eventually (waits-for-accept? @thread)))
     (.interrupt ^Thread @thread)
     (is (= InterruptedException @outcome))))
 
@@ -278,11 +309,11 @@
   (let [l (listener)
         [client] (pair {:active false})
         me (self)]
-    (doseq [[socket f] [[l #(net/accept l)] [client #(net/recv client)]]
+    (doseq [[socket waits? f] [[l waits-for-accept? #(net/accept l)] [client in-socket? #(net/recv client)]]
             :let [thread (promise)]]
       (spawn #(do (deliver thread (Thread/currentThread))
                   (actor/! me (take 2 (thrown f)))))
-      (is (eventually (in-socket? @thread)))
+      (is (eventually (waits? @thread)))
       (net/close socket)
       (is (= [:magnetar/socket-closed :closed] (next-message)))
       (is (nil? (net/close socket))))))
@@ -431,6 +462,7 @@
           ref (actor/monitor pid)]
       (is (some? (net/connect home port {:active false})))
       (receive [:DOWN ref :process _ why] (is (= :normal why))))
+    (actor/unlink supervisor)
     (actor/exit supervisor :shutdown)))
 
 (defn- forwarding

@@ -7,6 +7,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
+   [magnetar.net.acceptor :as acceptor]
    [magnetar.net.connection :as connection]
    [magnetar.net.options :as options]
    [magnetar.net.reader :as reader]
@@ -16,16 +17,16 @@
   (:import
    (java.io IOException Writer)
    (java.util Set)
-   (java.util.concurrent ConcurrentHashMap)
-   (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.process Owned)))
+   (java.util.concurrent CompletableFuture ConcurrentHashMap)
+   (magnetar.kernel.process Owned)
+   (magnetar.net.acceptor Acceptor)))
 
 (set! *warn-on-reflection* true)
 
 (declare close)
 
-;; `closed` is an atom. Threads that accept do so one after the other, as the limit of the wait belongs to the socket.
-(deftype Listener [socket local owner closed options ^ReentrantLock accepting]
+;; `closed` is an atom.
+(deftype Listener [^Acceptor acceptor local owner closed options]
   Owned
   (ownerDied [this _] (close this))
 
@@ -43,30 +44,24 @@
                       (str "`" operation "` wants a listener, as `listen` returns it; this is " (arguments/show x) ".") {:value x}))
   x)
 
-;; T1 waits in `accept` on a fiber, T2 closes the listener or ends its owner. The JDK then leaves the close of the file to T1, and until T1 has run
-;; the port is taken. T2 may be the thread that ends a process, so it does not wait. It lists the listener here, and `listen` waits for T1. T1 takes
-;; the listener out after it has left the lock. T2 looks at the lock again after it has listed it: one of the two takes it out.
+;; The file of a socket may be closed later than the listener, see the acceptor. The thread that ends a process does not wait for that. It lists
+;; the listener here, and `listen` waits.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
-
-(defn- list-while-accepting [^Listener listener]
-  (let [^ReentrantLock lock (.-accepting listener)]
-    (when (.isLocked lock)
-      (.add closing listener)
-      (when-not (.isLocked lock)
-        (.remove closing listener)))))
 
 (defn- await-closed
   "Waits until the files of listeners of this port that are closed have been closed."
   [port]
   (doseq [^Listener listener (filterv #(= port (:port (.-local ^Listener %))) closing)]
-    (transport/locked (.-accepting listener) clock/infinite #(.remove closing listener))))
+    (.get ^CompletableFuture (.-gone ^Acceptor (.-acceptor listener)))))
 
 (defn close
   "Closes it, unless it is closed."
   [^Listener listener]
   (when (compare-and-set! (.-closed listener) false true)
-    (list-while-accepting listener)
-    (transport/close-quietly (.-socket listener))
+    (let [^Acceptor acceptor (.-acceptor listener)]
+      (.add closing listener)
+      (.thenRun ^CompletableFuture (.-gone acceptor) #(.remove closing listener))
+      (acceptor/close acceptor))
     (some-> (.-owner listener) (owned/disown listener))))
 
 (defn listen
@@ -75,35 +70,18 @@
   (await-closed port)
   (let [socket (tcp/listen port options)
         owner (connection/current-owner)
-        listener (Listener. socket (transport/local socket) owner (atom false)
-                            (select-keys options options/of-connection) (ReentrantLock.))]
+        listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
+                            (select-keys options options/of-connection))]
     (when-not (or (nil? owner) (owned/own owner listener))
       (close listener))
     listener))
 
-(defn- check-open [^Listener listener]
-  (when @(.-closed listener)
-    (throw (refusals/closed "accept" :listener listener))))
-
-(defn- accept-failed [^Listener listener e]
-  (let [here? @(.-closed listener)]
-    (when (transport/closed? (.-socket listener)) ; by the interrupt of this thread
-      (close listener))
-    (transport/check-interrupt)
-    (throw (if here?
-             (refusals/closed "accept" :listener listener)
-             (refusals/socket-failed "accept" (:host (.-local listener)) (:port (.-local listener)) e)))))
-
 (defn- accept-socket [^Listener listener deadline]
   (try
-    (transport/locked (.-accepting listener) deadline
-      (fn []
-        (check-open listener)
-        (try
-          (transport/accept (.-socket listener) deadline)
-          (catch IOException e
-            (accept-failed listener e)))))
-    (finally (.remove closing listener))))
+    (or (acceptor/accept (.-acceptor listener) deadline)
+        (throw (refusals/closed "accept" :listener listener)))
+    (catch IOException e
+      (throw (refusals/socket-failed "accept" (:host (.-local listener)) (:port (.-local listener)) e)))))
 
 (defn- opened
   "The connection over a new socket; or what the end of the wait is."
@@ -118,7 +96,6 @@
   [^Listener listener {:keys [timeout] :or {timeout :infinity} :as given}]
   (let [options (merge (.-options listener) given)]
     (connection/check-owner (:active options) (connection/current-owner))
-    (check-open listener)
     (opened (accept-socket listener (clock/deadline (arguments/nanos :timeout timeout)))
             options 'magnetar.net/accept listener timeout)))
 

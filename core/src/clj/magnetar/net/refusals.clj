@@ -60,8 +60,10 @@
   "A socket that was closed here. `what` is :connection or :listener."
   [operation what socket]
   (failure :magnetar/socket-closed :closed
-           (str "`" operation "` on " socket ", which is closed: by `close`, by the end of its owner, by a cancellation or by an error before. "
-                (if (= :listener what) "Listen again." "Open a new connection."))
+           (str "`" operation "` on " socket ", which is closed: by `close`"
+                (if (= :listener what)
+                  " or by the end of its owner. Listen again."
+                  ", by the end of its owner, by a cancellation or by an error before. Open a new connection."))
            {:socket socket}))
 
 (defn shut

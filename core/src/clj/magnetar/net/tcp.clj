@@ -70,7 +70,6 @@
   transport/Endpoint
   (local [socket] (address (.getLocalSocketAddress socket)))
   (close [socket] (.close socket)) ; never waits, since no socket lingers
-  (closed? [socket] (.isClosed socket))
 
   transport/Stream
   (remote [socket] (address (.getRemoteSocketAddress socket)))
@@ -103,20 +102,13 @@
 
 ;; ---- listening
 
-(defn- accept [^ServerSocket socket deadline]
-  (try
-    (.setSoTimeout socket (whole-millis deadline))
-    (.accept socket)
-    (catch SocketTimeoutException _ ::transport/timeout)))
-
 (extend-type ServerSocket
   transport/Endpoint
   (local [socket] (address (.getLocalSocketAddress socket)))
   (close [socket] (.close socket))
-  (closed? [socket] (.isClosed socket))
 
   transport/Listening
-  (accept [socket deadline] (accept socket deadline)))
+  (accept [socket] (.accept socket)))
 
 (defn- bind-failed [host port e]
   (if (and (instance? BindException e) (not (#{:eacces :eaddrnotavail} (refusals/reason e nil))))

@@ -18,8 +18,7 @@
 (defprotocol Endpoint
   "What all sockets have."
   (local [socket] "The address of this side, a map.")
-  (close [socket] "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw an IOException.")
-  (closed? [socket] "Was it closed, by `close` or by an interrupt?"))
+  (close [socket] "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw an IOException."))
 
 (defprotocol Stream
   "A connection: two streams of bytes. Each operation throws an IOException when the connection fails or is closed."
@@ -33,7 +32,7 @@
 
 (defprotocol Listening
   "A socket that listens."
-  (accept [socket deadline] "The `Stream` of the next connection; ::timeout after the deadline."))
+  (accept [socket] "Waits for the next connection: its `Stream`."))
 
 (defn close-quietly
   "Closes a socket."

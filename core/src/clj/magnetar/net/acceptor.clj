@@ -1,0 +1,144 @@
+(ns magnetar.net.acceptor
+  "Accepts connections of a listening socket for the threads that wait for one.
+
+  A fiber accepts while a thread waits, and hands each connection to the thread that has waited longest. So a thread that stops waiting
+  leaves the socket alone. The connection that comes next is `ready` for the next call.
+
+  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there is the fiber; and :closed?."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime]
+   [magnetar.net.transport :as transport])
+  (:import
+   (clojure.lang PersistentQueue)
+   (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
+   (magnetar.kernel.fiber Fiber Fibers)))
+
+(set! *warn-on-reflection* true)
+
+;; `gone` is completed when the file of the socket is closed.
+(deftype Acceptor [socket state ^CompletableFuture gone])
+
+(defn acceptor
+  "An acceptor of this socket, which has no fiber yet."
+  ^Acceptor [socket]
+  (Acceptor. socket (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY}) (CompletableFuture.)))
+
+;; ---- arrivals: a stream, or what `accept` threw
+
+(defn- drop-arrival [arrival]
+  (when-not (instance? Throwable arrival)
+    (transport/close-quietly arrival)))
+
+(defn- arrived
+  "The state after an arrival, which the first thread gets that waits. An error that no thread waits for is dropped."
+  [{:keys [waiting closed?] :as state} arrival]
+  (cond
+    closed? state
+    (peek waiting) (update state :waiting pop)
+    (instance? Throwable arrival) state
+    :else (update state :ready conj arrival)))
+
+(defn- deliver-arrival [{:keys [waiting closed?]} arrival]
+  (cond
+    closed? (drop-arrival arrival)
+    (peek waiting) (.complete ^CompletableFuture (peek waiting) arrival)))
+
+(defn- give-back
+  "Called with an arrival whose thread does not want it any more."
+  [^Acceptor acceptor arrival]
+  (let [[before _] (swap-vals! (.-state acceptor) arrived arrival)]
+    (deliver-arrival before arrival)))
+
+;; ---- the fiber
+
+(defn- goes-on-while-waited-for [{:keys [waiting closed?] :as state}]
+  (assoc state :accepting? (boolean (and (peek waiting) (not closed?)))))
+
+(defn- accept-all [^Acceptor acceptor]
+  (let [arrival (try
+                  (transport/accept (.-socket acceptor))
+                  (catch Throwable e e))
+        [before after] (swap-vals! (.-state acceptor) #(goes-on-while-waited-for (arrived % arrival)))]
+    (deliver-arrival before arrival)
+    (cond
+      (:accepting? after) (recur acceptor)
+      (:closed? after) (.complete ^CompletableFuture (.-gone acceptor) true))))
+
+(defn- run-fiber [acceptor]
+  (let [fiber (Fibers/begun)]
+    (try
+      (accept-all acceptor)
+      (finally (Fibers/ended fiber)))))
+
+(defn- start-fiber
+  "Starts the fiber. It takes no context along: a connection is no work of the caller's."
+  [^Acceptor acceptor]
+  (Fibers/begin (Fibers/prepareWithoutContext (str "acceptor of " (transport/text (transport/local (.-socket acceptor)))) nil #(run-fiber acceptor))))
+
+;; ---- waits
+
+(defn- entered [{:keys [ready closed?] :as state} wait]
+  (cond
+    closed? state
+    (peek ready) (update state :ready pop)
+    :else (-> state (update :waiting conj wait) (assoc :accepting? true))))
+
+(defn- without [queue wait]
+  (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
+
+(defn- left?
+  "Takes the wait out of the queue; false if it is not there any more, as an arrival was found for it."
+  [^Acceptor acceptor wait]
+  (let [[before _] (swap-vals! (.-state acceptor) update :waiting without wait)]
+    (boolean (some #(identical? wait %) (:waiting before)))))
+
+(defn- get-until [^CompletableFuture wait deadline]
+  (let [left (clock/left deadline)]
+    (if (= clock/infinite left)
+      (.get wait)
+      (.get wait left TimeUnit/NANOSECONDS))))
+
+(defn- await-arrival [acceptor ^CompletableFuture wait deadline]
+  (try
+    (get-until wait deadline)
+    (catch TimeoutException _
+      (if (left? acceptor wait)
+        ::transport/timeout
+        (.join wait)))
+    (catch InterruptedException e
+      (when-not (left? acceptor wait)
+        (give-back acceptor (.join wait)))
+      (.check (Fiber/current))
+      (throw e))))
+
+(defn accept
+  "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed. Throws what the socket throws."
+  [^Acceptor acceptor deadline]
+  (let [wait (CompletableFuture.)
+        [{:keys [ready accepting? closed?]} after] (swap-vals! (.-state acceptor) entered wait)
+        arrival (cond
+                  closed? nil
+                  (peek ready) (peek ready)
+                  :else (do
+                          (when (and (:accepting? after) (not accepting?))
+                            (start-fiber acceptor))
+                          (await-arrival acceptor wait deadline)))]
+    (if (instance? Throwable arrival)
+      (throw arrival)
+      arrival)))
+
+;; ---- closed
+
+;; T1 is the fiber, which waits in `accept`; T2 closes. The JDK then leaves the close of the file to T1, and until T1 has run the port is taken.
+(defn close
+  "Closes the socket and the connections that no thread has got; ends the waits."
+  [^Acceptor acceptor]
+  (let [[{:keys [waiting ready accepting?]} _]
+        (swap-vals! (.-state acceptor) assoc :closed? true :waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY)]
+    (transport/close-quietly (.-socket acceptor))
+    (when-not accepting?
+      (.complete ^CompletableFuture (.-gone acceptor) true))
+    (run! #(.complete ^CompletableFuture % nil) waiting)
+    (run! transport/close-quietly ready)))
