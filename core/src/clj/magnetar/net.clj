@@ -1,5 +1,5 @@
 (ns magnetar.net
-  "TCP sockets, read as a stream or as messages to a process: Erlang's gen_tcp.
+  "TCP and unix sockets, read as a stream or as messages to a process: Erlang's gen_tcp.
 
   open           listen accept connect close shutdown
   use            send recv set-options controlling-process
@@ -74,19 +74,23 @@
 ;; ---- open
 
 (defn listen
-  "Listens on a port, 0 for a free one; returns the listener.
+  "Listens on a port, 0 for a free one, or on a path; returns the listener.
+
+  {:path \"/run/my.sock\"} in place of the port is a unix socket. Its file is deleted when the listener is
+  closed. A file that a dead program has left is replaced.
 
   It belongs to this process, and is closed when the process ends. Connections that it accepts have its
   options. A name as :host is looked up on a platform thread.
 
-  Throws an ExceptionInfo if the port is in use (:eaddrinuse) or the host has no address (:nxdomain).
+  Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), or the host has no address (:nxdomain).
 
   Options:
     :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
                     options of the connections, see the namespace
-    :host           the address of this machine to listen on. Default: all of them
+    :host           the address of this machine to listen on, not for a path. Default: all of them
     :backlog        how many connections may wait for `accept`. Default: what the JDK takes
-    :reuse-address  true: the port can be taken although old connections of it linger. Default true
+    :reuse-address  true: the port can be taken although old connections of it linger. Not for a path.
+                    Default true
 
   Example:
 
@@ -100,8 +104,10 @@
   ([port options]
    (enter "listen")
    (refusals/check-real "listen")
-   (options/check-port "listen" port 0)
-   (let [options (options/checked "listen" options/of-listen options)]
+   (if (map? port)
+     (options/check-path "listen" port)
+     (options/check-port "listen" port 0))
+   (let [options (options/checked "listen" (if (map? port) options/of-path options/of-listen) options)]
      (some->> (:host options) (options/check-host "listen"))
      (listener/listen port options))))
 
@@ -135,8 +141,20 @@
    (listener/check "accept" listener)
    (listener/accept listener (options/checked "accept" options/of-accept options))))
 
+(defn- connect-to [[host port :as place] options]
+  (enter "connect")
+  (refusals/check-real "connect")
+  (if (= 1 (count place))
+    (options/check-path "connect" host)
+    (do
+      (options/check-host "connect" host)
+      (options/check-port "connect" port 1)))
+  (listener/connect place (options/checked "connect" options/of-connect options)))
+
 (defn connect
-  "Connects to a port of a host; returns the connection.
+  "Connects to a port of a host, or to a path; returns the connection.
+
+  {:path \"/run/my.sock\"} in place of host and port is a unix socket.
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
   thread, since the JDK would hold the carrier thread of a fiber. Its first address is used. The time-out
@@ -145,7 +163,7 @@
   Blocks until the connection is there; a fiber parks.
 
   Throws a TimeoutException when time runs out, and an ExceptionInfo if the connection is refused
-  (:econnrefused) or the host has no address (:nxdomain).
+  (:econnrefused), the host has no address (:nxdomain) or the path has no file (:enoent).
 
   Cancellation: ends the attempt.
 
@@ -161,13 +179,13 @@
 
   Erlang: gen_tcp:connect/4."
   {:erlang "gen_tcp:connect/4" :added "0.2"}
-  ([host port] (connect host port nil))
+  ([path] (connect path nil))
+  ([host-or-path port-or-options]
+   (if (map? host-or-path)
+     (connect-to [host-or-path] port-or-options)
+     (connect-to [host-or-path port-or-options] nil)))
   ([host port options]
-   (enter "connect")
-   (refusals/check-real "connect")
-   (options/check-host "connect" host)
-   (options/check-port "connect" port 1)
-   (listener/connect host port (options/checked "connect" options/of-connect options))))
+   (connect-to [host port] options)))
 
 (defn- refuse-socket [operation x]
   (arguments/misuse :magnetar/not-a-connection
@@ -334,6 +352,8 @@
 (defn local-address
   "Returns the address of this side of a connection, or of a listener, as a map.
 
+  It is {:host h :port p}, or {:path p} of a unix socket. The path of one that has connected is empty.
+
   Example:
 
     (net/local-address listener) ;=> {:host \"127.0.0.1\", :port 8080}
@@ -360,6 +380,8 @@
 (defn port
   "Returns the port of a listener, or of this side of a connection.
 
+  Throws an IllegalArgumentException for a unix socket, which has a path.
+
   Example:
 
     (net/port listener) ;=> 8080
@@ -367,4 +389,8 @@
   Erlang: inet:port/1."
   {:erlang "inet:port/1" :added "0.2"}
   [socket]
-  (:port (local "port" socket)))
+  (let [{:keys [port] :as address} (local "port" socket)]
+    (or port
+        (arguments/misuse :magnetar/bad-option
+                          (str "`port` of " socket ", which has a path and no port: call `local-address`.")
+                          {:value socket :address address}))))

@@ -10,62 +10,20 @@
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
    [magnetar.net :as net]
+   [magnetar.net-support :refer [acceptor-of as-stream await-end cancelled-in-socket cancelled-while home in-process in-socket? listener message-count next-message owning pair reader-of refused thrown waits-for-accept?]]
    [magnetar.net.framing :as framing]
-   [magnetar.otp.scenarios :as scenarios]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually limit-ms]]
+   [magnetar.support :refer [eventually limit-ms]]
    [magnetar.test :as mt])
   (:import
-   (clojure.lang IExceptionInfo)
    (java.io Closeable)
    (magnetar TimeoutException)
    (magnetar.kernel.process Send)))
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :each
-  (fn [test]
-    (collecting (atom []) (fn [] (scenarios/leaving-nobody #(actor/with-process {} (test)))))))
-
-(def ^:private home "127.0.0.1")
-
-(defn- listener [& [options]]
-  (net/listen 0 (merge {:host home} options)))
-
-(defn- pair
-  "[client served]: two connections of this process with each other. Both have the options."
-  [& [options]]
-  (let [l (listener)
-        client (net/connect home (net/port l) options)
-        served (net/accept l options)]
-    (net/close l)
-    [client served]))
-
-(def ^:private as-stream {:active false :packet :line :as :string})
-
-(defn- thrown
-  "[id reason message] of what f throws."
-  [f]
-  (try
-    [:done (f)]
-    (catch Exception e
-      (let [{:magnetar/keys [reason] word :reason} (.getData ^IExceptionInfo e)]
-        [reason word (ex-message e)]))))
-
-(defmacro ^:private refused [& body]
-  `(thrown (fn [] ~@body)))
-
-(defn- next-message []
-  (receive
-    message message
-    (after limit-ms :late)))
-
-(defn- message-count []
-  (actor/process-info (self) :message-queue-len))
-
-(defn- reader-of [conn]
-  (first (filter #(= (str "reader of " conn) (:name %)) (inspect/fibers))))
+(use-fixtures :each in-process)
 
 ;; ---- packets, without a socket
 
@@ -235,33 +193,6 @@
       (net/send other "line\n")
       (is (= [:tcp served "line\n"] (next-message))))))
 
-(defn- in-socket?
-  "Does the thread wait in an operation of a socket?"
-  [^Thread thread]
-  (and (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))
-       (some #(str/includes? (.getClassName ^StackTraceElement %) "NioSocketImpl") (.getStackTrace thread))))
-
-(defn- waits-for-accept? [^Thread thread]
-  (and (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))
-       (some #(str/includes? (.getClassName ^StackTraceElement %) "net.acceptor") (.getStackTrace thread))))
-
-(defn- acceptor-of [l]
-  (first (filter #(= (str "acceptor of " home ":" (net/port l)) (:name %)) (inspect/fibers))))
-
-(defn- cancelled-while
-  "Calls f in a fork, which is cancelled while (waits? thread); returns whether it was so."
-  [waits? f]
-  (scope/with-scope [s]
-    (let [thread (promise)
-          fork (scope/fork s #(do (deliver thread (Thread/currentThread)) (f)))
-          waited? (eventually (waits? @thread))]
-      (scope/cancel fork)
-      (scope/result fork)
-      waited?)))
-
-(defn- cancelled-in-socket [f]
-  (cancelled-while in-socket? f))
-
 (deftest a-cancelled-accept-leaves-its-listener-open
   (let [l (listener {:active false})
         accepted (atom [])
@@ -280,7 +211,7 @@
 (deftest what-comes-after-a-wait-has-ended-is-for-the-next-accept
   (let [l (listener {:active false})]
     (is (= :none (net/accept l {:timeout 1 :else :none})))
-    (is (true? (cancelled-while #(waits-for-accept? %) #(net/accept l))))
+    (is (true? (cancelled-while waits-for-accept? #(net/accept l))))
     (let [client (net/connect home (net/port l) {:active false})]
       (is (= (net/local-address client) (net/remote-address (net/accept l)))))
     (is (= :none (net/accept l {:timeout 1 :else :none})))
@@ -416,18 +347,6 @@
       (is (= {1000000 total} (next-message))))))
 
 ;; ---- owners
-
-(defn- owning
-  "A process that owns what (f) returns, with that, and waits."
-  [f]
-  (let [me (self)
-        pid (spawn #(do (actor/! me [::owns (self) (f)])
-                        (receive :end nil)))]
-    [pid (receive [::owns pid thing] thing)]))
-
-(defn- await-end [pid]
-  (let [ref (actor/monitor pid)]
-    (receive [:DOWN ref :process _ _] nil)))
 
 (deftest what-a-process-owns-is-closed-when-it-ends
   (doseq [end [#(actor/! % :end) #(actor/exit % :shutdown) #(actor/exit % :kill)]]
@@ -609,7 +528,7 @@
 (deftest misuse-of-options-says-what-to-do
   (let [l (listener)]
     (are [expected form] (= expected (second (rest (refused form))))
-      "`magnetar.net/listen`: :packet is :raw, :line or the bytes of a length header, 1, 2 or 4; this is 3."
+      "`magnetar.net/listen`: :packet is :raw, :line, the bytes of a length header, 1, 2 or 4, a function or a layout of bits; this is 3."
       (net/listen 0 {:packet 3})
       "`magnetar.net/listen`: :active is :once, true, false or a number of messages from 1 to 32767; this is 0."
       (net/listen 0 {:active 0})

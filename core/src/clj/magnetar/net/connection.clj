@@ -21,15 +21,16 @@
    (java.io IOException Writer)
    (java.net SocketTimeoutException)
    (java.nio.charset StandardCharsets)
-   (java.util Arrays)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.process LocalProcess Owned Pid)))
+   (magnetar.kernel.process LocalProcess Owned Pid)
+   (magnetar.net.framing Undecodable)))
 
 (set! *warn-on-reflection* true)
 
 (declare owner-died)
 
-(deftype Connection [socket local remote state input ^ReentrantLock reading ^ReentrantLock writing]
+;; `touched` is a volatile, of the instant at which bytes last arrived or were sent.
+(deftype Connection [socket local remote state input touched ^ReentrantLock reading ^ReentrantLock writing]
   Owned
   (ownerDied [this pid] (owner-died this pid))
 
@@ -123,7 +124,7 @@
   (let [settings (merge options/defaults (select-keys options options/of-connection))
         conn (Connection. socket (transport/local socket) (transport/remote socket)
                           (atom {:owner owner :active (active-of options owner) :options (dissoc settings :active)})
-                          (volatile! framing/empty-input) (ReentrantLock.) (ReentrantLock.))]
+                          (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.) (ReentrantLock.))]
     (transport/set-options socket settings)
     (when-not (or (nil? owner) (owned/own owner conn))
       (close conn))
@@ -135,12 +136,43 @@
   (let [{:keys [packet max-packet]} (:options (state conn))]
     (framing/packet @(.-input conn) packet max-packet exact)))
 
+(defn- touch
+  "Bytes have arrived or were sent: the :idle-timeout begins again."
+  [^Connection conn]
+  (vreset! (.-touched conn) (clock/now)))
+
+(defn- idle-until
+  "The instant at which the connection has been idle for too long."
+  ^long [^Connection conn]
+  (let [limit (arguments/nanos :idle-timeout (:idle-timeout (:options (state conn))))]
+    (if (= clock/infinite limit)
+      limit
+      (clock/instant-after @(.-touched conn) limit))))
+
+(defn- check-idle [conn]
+  (when (zero? (clock/left (idle-until conn)))
+    (throw (refusals/idle (:idle-timeout (:options (state conn)))))))
+
+(defn- read-bytes
+  "Reads into the input; how many bytes, -1 at the end of the stream. Bytes that have arrived are read even if the connection was idle for too long."
+  ^long [^Connection conn {:keys [bytes to]} ^long deadline]
+  (let [read (try
+               (transport/read-into (.-socket conn) bytes to (min deadline (idle-until conn)))
+               (catch SocketTimeoutException e
+                 (check-idle conn)
+                 (when (zero? (clock/left deadline))
+                   (throw e))))]
+    (if (some? read)
+      (long read)
+      (recur conn {:bytes bytes :to to} deadline))))
+
 (defn- fill
   "Reads what there is; false at the end of the stream."
   [^Connection conn deadline]
   (let [input (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn))))))
-        n (long (transport/read-into (.-socket conn) (:bytes input) (:to input) deadline))]
+        n (read-bytes conn input deadline)]
     (when (pos? n)
+      (touch conn)
       (vswap! (.-input conn) framing/grown n))
     (not (neg? n))))
 
@@ -155,11 +187,7 @@
 (defn take-packet
   "Takes a packet out of the input: its data as the options want them."
   [^Connection conn packet]
-  (let [[^long start ^long end] packet
-        ^bytes bytes (:bytes @(.-input conn))
-        data (if (= :string (:as (:options (state conn))))
-               (String. bytes (int start) (int (- end start)) StandardCharsets/UTF_8)
-               (Arrays/copyOfRange bytes (int start) (int end)))]
+  (let [data (framing/data @(.-input conn) packet (:as (:options (state conn))))]
     (vswap! (.-input conn) framing/after-packet packet)
     data))
 
@@ -173,14 +201,20 @@
     (when (and exact (not= :raw (:packet options)))
       (refusals/refuse-count conn (:packet options)))))
 
+(defn- no-packet [conn outcome]
+  (if (= :too-long outcome)
+    (refusals/packet-too-long conn (:max-packet (:options (state conn))))
+    (refusals/bad-packet conn (.-failure ^Undecodable outcome))))
+
 (defn- receive-packet [conn exact deadline]
   (check-recv conn exact)
   (let [packet (using-socket "recv" conn (await-packet conn exact deadline))]
-    (case packet
-      nil nil
-      :too-long (do (close conn)
-                    (throw (refusals/packet-too-long conn (:max-packet (:options (state conn))))))
-      (take-packet conn packet))))
+    (cond
+      (nil? packet) nil
+      (framing/packet? packet) (take-packet conn packet)
+      :else (do
+              (close conn)
+              (throw (no-packet conn packet))))))
 
 (defn recv
   "The next packet, or so many bytes; nil at the end of the stream."
@@ -196,15 +230,16 @@
 
 ;; ---- send
 
-(defn- data-bytes ^bytes [data]
+(defn- data-bytes ^bytes [kind data]
   (cond
     (string? data) (.getBytes ^String data StandardCharsets/UTF_8)
     (bytes? data) data
+    (and (map? data) (framing/layout? kind)) (framing/built kind data)
     :else (arguments/misuse :magnetar/not-sendable
                             (str "`send` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval})))
 
 (defn- framed ^bytes [conn kind data]
-  (let [bytes (data-bytes data)]
+  (let [bytes (data-bytes kind data)]
     (when (< (framing/longest kind) (alength bytes))
       (arguments/misuse :magnetar/packet-too-long
                         (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room for " (framing/longest kind)
@@ -216,7 +251,8 @@
   (check-open "send" conn)
   (when (transport/output-shut? (.-socket conn))
     (throw (refusals/shut conn)))
-  (using-socket "send" conn (transport/write (.-socket conn) bytes)))
+  (using-socket "send" conn (transport/write (.-socket conn) bytes))
+  (touch conn))
 
 (defn- close-late
   "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since a write has no time limit."

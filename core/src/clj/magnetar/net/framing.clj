@@ -1,6 +1,18 @@
 (ns magnetar.net.framing
-  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it fills the array of an Input."
-  {:no-doc true})
+  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it fills the array of an Input.
+
+  A kind of packet is :raw, :line, the bytes of a header with the length, a function, or a compiled layout of bits."
+  {:no-doc true}
+  (:require
+   [magnetar.bits :as bits]
+   [magnetar.impl.bits.engine :as engine]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (java.nio ByteBuffer)
+   (java.nio.charset StandardCharsets)
+   (java.util Arrays)
+   (magnetar.impl.bits.engine Layout)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,10 +43,30 @@
   [input ^long n]
   (update input :to #(+ (long %) n)))
 
+;; A packet is [start end next], places in the array; or Decoded. `failure` is what the function or the layout has thrown.
+(deftype Decoded [value next])
+(deftype Undecodable [failure])
+
+(defn packet?
+  "Is it a packet, not :too-long or another outcome?"
+  [x]
+  (or (vector? x) (instance? Decoded x)))
+
 (defn after-packet
   "The input behind a packet."
-  [input [_ _ next]]
-  (assoc input :from next :searched next))
+  [input packet]
+  (let [next (if (vector? packet) (peek packet) (.-next ^Decoded packet))]
+    (assoc input :from next :searched next)))
+
+(defn data
+  "What is in a packet: a string, an array or the value that was decoded."
+  [{:keys [^bytes bytes]} packet as]
+  (if (instance? Decoded packet)
+    (.-value ^Decoded packet)
+    (let [[^long start ^long end] packet]
+      (if (= :string as)
+        (String. bytes (int start) (int (- end start)) StandardCharsets/UTF_8)
+        (Arrays/copyOfRange bytes (int start) (int end))))))
 
 (defn- line-end ^long [^bytes bytes ^long from ^long to]
   (loop [i from]
@@ -68,8 +100,45 @@
   (when (<= n (- to from))
     [from (+ from n) (+ from n)]))
 
+;; ---- functions and layouts
+
+(defn layout?
+  "Is it a kind of packet that is a layout of bits?"
+  [kind]
+  (instance? Layout kind))
+
+(defn- by-layout [layout buffer]
+  (let [fields (engine/parse-packet layout buffer)]
+    (case fields
+      nil (throw (errors/failure (str "The bytes do not match the " layout ".") {:magnetar/reason :magnetar/bad-packet :reason :einval}))
+      ::engine/missing nil
+      fields)))
+
+(defn- bytes-of
+  "The bytes that no packet has taken."
+  ^ByteBuffer [{:keys [^bytes bytes ^long from ^long to]}]
+  (-> (ByteBuffer/wrap bytes from (- to from)) .slice .asReadOnlyBuffer))
+
+(defn- decode [{:keys [^long from ^long to] :as input} kind ^long most]
+  (let [buffer (bytes-of input)
+        value (if (layout? kind) (by-layout kind buffer) (kind buffer))
+        used (.position buffer)]
+    (cond
+      (nil? value) (when (< most (- to from)) :too-long)
+      (zero? used) (throw (errors/failure "The :packet function has returned a value and has taken no byte from the buffer."
+                                          {:magnetar/reason :magnetar/bad-packet :reason :einval :packet kind :value value}))
+      (< most used) :too-long
+      :else (Decoded. value (+ from used)))))
+
+(defn- decoded [{:keys [^long from ^long to] :as input} kind most]
+  (when (< from to)
+    (try
+      (decode input kind most)
+      (catch Exception e (Undecodable. e))
+      (catch StackOverflowError e (Undecodable. e)))))
+
 (defn packet
-  "The next packet as [start end next], places in the array; nil if bytes are missing, :too-long if it has more than `most`.
+  "The next packet; nil if bytes are missing, :too-long if it has more than `most`, an Undecodable if it can be none.
   `exact` is the number of bytes that are wanted of a raw stream, or nil for what there is."
   [{:keys [^long from ^long to] :as input} kind most exact]
   (case kind
@@ -77,7 +146,8 @@
            exact (exactly input exact)
            (< from to) [from to to])
     :line (line input most)
-    (with-header input kind most)))
+    (1 2 4) (with-header input kind most)
+    (decoded input kind most)))
 
 (defn searched
   "The input after `packet` found none of this kind: a line is not looked for twice in the same bytes."
@@ -93,6 +163,11 @@
     (= 1 kind) 0xff
     (= 2 kind) 0xffff
     :else Integer/MAX_VALUE))
+
+(defn built
+  "The bytes of a map of fields."
+  ^bytes [layout fields]
+  (bits/build layout fields))
 
 (defn framed
   "The bytes as they are sent: behind a header of so many bytes, or as they are."

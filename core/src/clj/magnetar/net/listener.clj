@@ -13,7 +13,8 @@
    [magnetar.net.reader :as reader]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.tcp :as tcp]
-   [magnetar.net.transport :as transport])
+   [magnetar.net.transport :as transport]
+   [magnetar.net.unix :as unix])
   (:import
    (java.io IOException Writer)
    (java.util Set)
@@ -64,11 +65,17 @@
       (acceptor/close acceptor))
     (some-> (.-owner listener) (owned/disown listener))))
 
+(defn- bound [place options]
+  (if (map? place)
+    (unix/listen (:path place) options)
+    (do
+      (await-closed place)
+      (tcp/listen place options))))
+
 (defn listen
-  "A listener of the current process, if there is one."
-  [port options]
-  (await-closed port)
-  (let [socket (tcp/listen port options)
+  "A listener of the current process, if there is one, on a port or on {:path p}."
+  [place options]
+  (let [socket (bound place options)
         owner (connection/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
                             (select-keys options options/of-connection))]
@@ -81,7 +88,7 @@
     (or (acceptor/accept (.-acceptor listener) deadline)
         (throw (refusals/closed "accept" :listener listener)))
     (catch IOException e
-      (throw (refusals/socket-failed "accept" (:host (.-local listener)) (:port (.-local listener)) e)))))
+      (throw (refusals/accept-failed listener e)))))
 
 (defn- opened
   "The connection over a new socket; or what the end of the wait is."
@@ -100,8 +107,11 @@
             options 'magnetar.net/accept listener timeout)))
 
 (defn connect
-  "A connection to the port of a host, which belongs to the current process."
-  [host port {:keys [timeout] :or {timeout :infinity} :as options}]
+  "A connection to a place, [host port] or [{:path p}], which belongs to the current process."
+  [[host port] {:keys [timeout] :or {timeout :infinity} :as options}]
   (connection/check-owner (:active options) (connection/current-owner))
-  (opened (tcp/connect host port (clock/deadline (arguments/nanos :timeout timeout)))
-          options 'magnetar.net/connect (str host ":" port) timeout))
+  (let [deadline (clock/deadline (arguments/nanos :timeout timeout))
+        socket (if (map? host)
+                 (unix/connect (:path host) deadline)
+                 (tcp/connect host port deadline))]
+    (opened socket options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout)))

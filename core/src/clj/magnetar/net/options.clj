@@ -3,21 +3,25 @@
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.bits.engine :as engine]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.impl.bits.engine Layout)))
 
 (set! *warn-on-reflection* true)
 
 (def of-connection
   "The options of a connection, which `set-options` changes."
-  [:active :packet :max-packet :as :send-timeout :nodelay :keepalive])
+  [:active :packet :max-packet :as :send-timeout :idle-timeout :nodelay :keepalive :linger :recbuf :sndbuf])
 
 (def of-connect "The options of `connect`." (into of-connection [:timeout :else]))
 (def of-accept "The options of `accept`." of-connect)
 (def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address]))
+(def of-path "The options of `listen` on a path." (into of-connection [:backlog]))
 
 (def defaults
   "What a connection has where no option says otherwise. :active depends on the owner."
-  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :nodelay true :keepalive false})
+  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :nodelay true :keepalive false :linger false})
 
 (def ^:const most-messages "The largest number of messages in :active." 32767)
 (def ^:const longest-packet "The most bytes of a packet that is received." 0x40000000)
@@ -34,28 +38,58 @@
   (when-not (contains? known x)
     (refuse what words x)))
 
-(defn- check-send-timeout [x]
-  (when (zero? (arguments/nanos :send-timeout x))
-    (refuse :send-timeout "a duration above 0 or :infinity" x)))
+(defn- check-limit [what x]
+  (when (zero? (arguments/nanos what x))
+    (refuse what "a duration above 0 or :infinity" x)))
+
+(defn- check-linger [x]
+  (when-not (false? x)
+    (when (or (= :infinity x) (< (* 65535 1000000000) (arguments/nanos :linger x)))
+      (refuse :linger "false or a duration of at most 65535 seconds" x))))
+
+(defn- check-layout [x]
+  (when (engine/endless? x)
+    (refuse :packet "a layout whose last segment has a size, since a stream has no end" x)))
+
+(defn- check-packet [x]
+  (cond
+    (or (vector? x) (instance? Layout x)) (check-layout x)
+    (or (fn? x) (var? x)) nil
+    :else (check-one-of :packet #{:raw :line 1 2 4} ":raw, :line, the bytes of a length header, 1, 2 or 4, a function or a layout of bits" x)))
 
 (defn- check [[what x]]
   (case what
     :active (check-active x)
-    :packet (check-one-of :packet #{:raw :line 1 2 4} ":raw, :line or the bytes of a length header, 1, 2 or 4" x)
+    :packet (check-packet x)
     :as (check-one-of :as #{:bytes :string} ":bytes or :string" x)
     :max-packet (arguments/whole :max-packet x longest-packet)
     :backlog (arguments/whole :backlog x Integer/MAX_VALUE)
-    :send-timeout (check-send-timeout x)
+    (:send-timeout :idle-timeout) (check-limit what x)
+    :linger (check-linger x)
+    (:recbuf :sndbuf) (arguments/whole what x Integer/MAX_VALUE)
     :timeout (arguments/nanos :timeout x)
     (:nodelay :keepalive :reuse-address) (check-one-of what #{true false} "true or false" x)
     (:host :else) nil))
 
+(defn- with-compiled-layout [{:keys [packet] :as options}]
+  (if (vector? packet)
+    (assoc options :packet (engine/layout-of packet))
+    options))
+
 (defn checked
-  "The options, which must be known to the operation and have values that will do."
+  "The options, which must be known to the operation and have values that will do. A layout is compiled."
   [operation known options]
   (arguments/options operation known options)
   (run! check options)
-  (or options {}))
+  (or (with-compiled-layout options) {}))
+
+(defn check-path
+  "Refuses what is no map with the path of a unix socket."
+  [operation {:keys [path] :as place}]
+  (when-not (and (= [:path] (keys place)) (string? path) (seq path))
+    (arguments/misuse :magnetar/bad-option
+                      (str "`" operation "` wants the place of a unix socket as {:path \"/run/my.sock\"}; this is " (arguments/show place) ".")
+                      {:value place :reason :einval})))
 
 (defn check-port
   "Refuses what is no number of a port."

@@ -9,6 +9,7 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.net.connection :as connection]
+   [magnetar.net.framing :as framing]
    [magnetar.net.options :as options]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
@@ -54,18 +55,18 @@
 ;; ---- messages
 
 (defn- messages-of [^Connection conn packet {:keys [active]}]
-  (case packet
-    nil [[:tcp-closed conn]]
-    :too-long [[:tcp-error conn :emsgsize] [:tcp-closed conn]]
-    (cond-> [[:tcp conn (connection/take-packet conn packet)]]
-      (= 1 active) (conj [:tcp-passive conn]))))
+  (cond
+    (nil? packet) [[:tcp-closed conn]]
+    (framing/packet? packet) (cond-> [[:tcp conn (connection/take-packet conn packet)]]
+                               (= 1 active) (conj [:tcp-passive conn]))
+    :else [[:tcp-error conn (if (= :too-long packet) :emsgsize :einval)] [:tcp-closed conn]]))
 
 (defn- next-messages
   "Waits for the next packet: its messages with the :owner, nil if it is no message any more."
   [^Connection conn]
   (let [packet (connection/await-packet conn nil clock/infinite)]
     (when-some [before (begin conn)]
-      {:owner (:owner before) :last? (not (vector? packet)) :messages (messages-of conn packet before)})))
+      {:owner (:owner before) :last? (not (framing/packet? packet)) :messages (messages-of conn packet before)})))
 
 (defn- failure-messages [conn ^IOException e]
   (when-some [before (begin conn)]

@@ -6,7 +6,9 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime])
+  (:import
+   (java.net SocketException)))
 
 (set! *warn-on-reflection* true)
 
@@ -41,7 +43,8 @@
 (def ^:private words
   "What the JDK or the system says, as Erlang's reason."
   [["Connection reset" :econnreset] ["Permission denied" :eacces] ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
-   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed]])
+   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed]
+   ["No such file" :enoent] ["path too long" :enametoolong] ["Address already in use" :eaddrinuse] ["temporarily unavailable" :eagain]])
 
 (defn reason
   "Erlang's word for an error of a socket; `otherwise` if it is not a usual one."
@@ -56,6 +59,48 @@
            (str "`" operation "` of " (place host port) " failed: " (ex-message cause) ". Check the address, the network and the limits of this process.")
            {:host host :port port} cause))
 
+;; ---- paths
+
+(defn path-in-use
+  "A program listens on the path."
+  [path cause]
+  (failure :magnetar/port-in-use :eaddrinuse
+           (str "`listen` on the path " path ": a program listens there. Stop it, or take another path.")
+           {:path path} cause))
+
+(defn path-refused
+  "The file of the socket is there, and no program listens on it."
+  [path cause]
+  (failure :magnetar/connection-refused :econnrefused
+           (str "`connect` to the path " path " was refused: no program listens there. Start the server, or check the path.")
+           {:path path} cause))
+
+(defn no-socket-file
+  "A file that is no socket is in the way."
+  [path cause]
+  (failure :magnetar/socket-failed :eaddrinuse
+           (str "`listen` on the path " path ": a file that is no socket is there, and is not deleted. Take another path.")
+           {:path path} cause))
+
+(defn- path-remedy [operation word cause]
+  (case word
+    :enoent (if (= "listen" operation)
+              "its directory does not exist. Create it first"
+              "there is no such file. Start the server, or check the path")
+    :enametoolong "the path is too long for a socket. Take one of at most 100 bytes"
+    :eacces "this program has no permission there. Check the owner and the mode of the file and of its directories"
+    (str (ex-message cause) ". Check the path, and the limits of this process")))
+
+(defn path-failed
+  "An error of the operating system about a path."
+  [operation path cause]
+  (let [word (reason cause :einval)]
+    (failure :magnetar/socket-failed word
+             (str "`" operation "` " (if (= "listen" operation) "on" "to") " the path " path ": " (path-remedy operation word cause) ".")
+             {:path path} cause)))
+
+;; ---- connections and listeners
+
 (defn closed
   "A socket that was closed here. `what` is :connection or :listener."
   [operation what socket]
@@ -65,6 +110,13 @@
                   " or by the end of its owner. Listen again."
                   ", by the end of its owner, by a cancellation or by an error before. Open a new connection."))
            {:socket socket}))
+
+(defn accept-failed
+  "The system gave the listener no connection."
+  [listener cause]
+  (failure :magnetar/socket-failed (reason cause :eio)
+           (str "`accept` on " listener " failed: " (ex-message cause) ". The listener is open; check the limits of this process.")
+           {:socket listener} cause))
 
 (defn shut
   "The sending side was shut."
@@ -87,6 +139,19 @@
                 "sender is right.")
            {:socket conn :max-packet most}))
 
+(defn bad-packet
+  "The function or the layout of :packet cannot read the bytes that came."
+  [conn cause]
+  (failure :magnetar/bad-packet :einval
+           (str "The :packet of " conn " cannot read what has arrived: " (or (ex-message cause) (class cause)) " The connection is closed; check what "
+                "the sender sends.")
+           {:socket conn} cause))
+
+(defn idle
+  "What is thrown in place of the time-out of a read on a connection that was idle for too long."
+  [timeout]
+  (SocketException. (str "timed out, as no byte has arrived or was sent within the :idle-timeout of " (arguments/show-duration timeout))))
+
 (defn send-timeout
   "The other side did not take the data in time."
   [conn timeout]
@@ -107,7 +172,7 @@
   "Only a raw stream is read by the byte."
   [conn kind]
   (throw (errors/illegal-state :magnetar/bad-option
-           (str "`recv` of a number of bytes on " conn ", whose :packet is " kind ": a number goes with {:packet :raw}. Leave it out.")
+           (str "`recv` of a number of bytes on " conn ", whose :packet is " (arguments/show kind) ": a number goes with {:packet :raw}. Leave it out.")
            {:socket conn :packet kind :reason :einval})))
 
 (defn refuse-without-owner

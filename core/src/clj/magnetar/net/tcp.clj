@@ -2,6 +2,8 @@
   "TCP sockets of the JDK as kinds of sockets: how they are opened, read, written and closed."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net.refusals :as refusals]
@@ -29,20 +31,35 @@
     (catch IllegalArgumentException _ nil)))
 
 ;; The JDK's resolver holds the carrier thread of a fiber.
-(defn resolve-host
-  "The first address of a host. A name is looked up on a platform thread."
-  ^InetAddress [operation host]
-  (or (literal host)
-      (try
-        (.run Offload/SHARED #(InetAddress/getByName host))
-        (catch UnknownHostException e
-          (throw (refusals/unknown-host operation host e))))))
+(defn addresses
+  "The addresses of a host. A name is looked up on a platform thread."
+  [operation host]
+  (if-some [address (literal host)]
+    [address]
+    (try
+      (vec (.run Offload/SHARED #(InetAddress/getAllByName host)))
+      (catch UnknownHostException e
+        (throw (refusals/unknown-host operation host e))))))
+
+(defn- shortened
+  "An IPv6 address as RFC 5952 writes it, with \"::\" for the first of the longest runs of zeros."
+  [text]
+  (let [[address scope] (str/split text #"%" 2)
+        runs (partition-by #(= "0" %) (str/split address #":"))
+        longest (apply max (map #(if (= "0" (first %)) (count %) 0) runs))
+        [before [_ & after]] (split-with #(not (and (= "0" (first %)) (= longest (count %)))) runs)
+        joined #(str/join ":" (apply concat %))]
+    (str (if (< 1 (long longest))
+           (str (joined before) "::" (joined after))
+           address)
+         (when scope (str "%" scope)))))
 
 (defn address
   "An address as a map; nil for none."
   [^InetSocketAddress address]
   (when address
-    {:host (.getHostAddress (.getAddress address)) :port (.getPort address)}))
+    (let [host (.getHostAddress (.getAddress address))]
+      {:host (if (str/includes? host ":") (shortened host) host) :port (.getPort address)})))
 
 ;; ---- connections
 
@@ -54,11 +71,27 @@
       (.setSoTimeout socket (whole-millis deadline))
       (.read (.getInputStream socket) bytes from (- (alength bytes) from)))))
 
-(defn- set-options [^Socket socket {:keys [nodelay keepalive]}]
+(def ^:private ^:const nanos-per-second 1000000000)
+
+(defn- set-linger [^Socket socket linger]
+  (if (false? linger)
+    (.setSoLinger socket false 0)
+    (.setSoLinger socket true (quot (+ (arguments/nanos :linger linger) (dec nanos-per-second)) nanos-per-second))))
+
+(defn- set-options [^Socket socket {:keys [nodelay keepalive linger recbuf sndbuf]}]
   (try
     (when (some? nodelay) (.setTcpNoDelay socket nodelay))
     (when (some? keepalive) (.setKeepAlive socket keepalive))
+    (when (some? linger) (set-linger socket linger))
+    (when recbuf (.setReceiveBufferSize socket recbuf))
+    (when sndbuf (.setSendBufferSize socket sndbuf))
     (catch SocketException _)))
+
+;; The system waits in the close of a socket that lingers. A close must not wait, since the thread that ends a process does it.
+(defn- close [^Socket socket]
+  (if (and (not (.isClosed socket)) (pos? (.getSoLinger socket)))
+    (-> (Thread/ofPlatform) (.daemon) (.name "magnetar-linger") (.start #(.close socket)))
+    (.close socket)))
 
 (defn- shut [^Socket socket direction]
   (try
@@ -69,7 +102,7 @@
 (extend-type Socket
   transport/Endpoint
   (local [socket] (address (.getLocalSocketAddress socket)))
-  (close [socket] (.close socket)) ; never waits, since no socket lingers
+  (close [socket] (close socket))
 
   transport/Stream
   (remote [socket] (address (.getRemoteSocketAddress socket)))
@@ -84,13 +117,12 @@
     (refusals/connection-refused host port e)
     (refusals/socket-failed "connect" host port e)))
 
-(defn connect
-  "A socket that is connected; ::transport/timeout after the deadline."
-  [host port deadline]
-  (let [address (InetSocketAddress. (resolve-host "connect" host) (int port))
-        socket (Socket.)]
+(defn- connect-to
+  "Connects to one address: the socket, ::transport/timeout, or the IOException."
+  [^InetAddress address port deadline]
+  (let [socket (Socket.)]
     (try
-      (.connect socket address (whole-millis deadline))
+      (.connect socket (InetSocketAddress. address (int port)) (whole-millis deadline))
       socket
       (catch SocketTimeoutException _
         (transport/close-quietly socket)
@@ -98,7 +130,17 @@
       (catch IOException e
         (transport/close-quietly socket)
         (transport/check-interrupt)
-        (throw (connect-failed host port e))))))
+        e))))
+
+(defn connect
+  "A socket that is connected to the first address of the host that answers; ::transport/timeout after the deadline."
+  [host port deadline]
+  (loop [[address & more] (addresses "connect" host)]
+    (let [outcome (connect-to address port deadline)]
+      (cond
+        (not (instance? IOException outcome)) outcome
+        more (recur more)
+        :else (throw (connect-failed host port outcome))))))
 
 ;; ---- listening
 
@@ -117,11 +159,12 @@
 
 (defn listen
   "A socket that listens."
-  ^ServerSocket [port {:keys [host backlog reuse-address] :or {backlog 0 reuse-address true}}]
-  (let [address (when host (resolve-host "listen" host))
+  ^ServerSocket [port {:keys [host backlog reuse-address recbuf] :or {backlog 0 reuse-address true}}]
+  (let [address (when host (first (addresses "listen" host)))
         socket (ServerSocket.)]
     (try
       (.setReuseAddress socket reuse-address)
+      (when recbuf (.setReceiveBufferSize socket recbuf)) ; of the connections too, which have it from their beginning
       (.bind socket (InetSocketAddress. ^InetAddress address (int port)) (int backlog))
       socket
       (catch IOException e

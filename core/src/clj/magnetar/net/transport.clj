@@ -3,6 +3,7 @@
   what `Listening` says, and both are an `Endpoint`."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
   (:import
@@ -43,8 +44,11 @@
 
 (defn text
   "An address in words."
-  [{:keys [host port]}]
-  (str host ":" port))
+  [{:keys [host port path]}]
+  (cond
+    (nil? path) (str (if (str/includes? (str host) ":") (str "[" host "]") host) ":" port)
+    (= "" path) "a socket without a path"
+    :else path))
 
 ;; ---- waits
 

@@ -109,6 +109,26 @@
     (when (read-source layout source slots)
       (as-map layout slots))))
 
+;; ---- streams of packets
+
+(defn endless?
+  "Does its last segment take all the rest?"
+  [layout]
+  (let [{:keys [kind type size]} (peek (.-segments (layout-of layout)))]
+    (and (not= :constant kind) (contains? #{:binary :bits} type) (nil? size))))
+
+(defn parse-packet
+  "The fields that the layout finds at the front of the buffer, whose position moves behind them; ::missing if more bytes may complete them; nil
+  if it does not match, whatever follows."
+  [^Layout layout ^ByteBuffer buffer]
+  (let [slots (slots-of layout)
+        in (reader/of-buffer buffer)]
+    (cond
+      (read-front layout in slots) (do
+                                     (.position buffer (int (bit-shift-right (.at in) 3)))
+                                     (as-map layout slots))
+      (.lacks in) ::missing)))
+
 ;; ---- matching
 
 (defn- value-cursor [message]

@@ -18,7 +18,8 @@
   (^Object copy [^long n] "The next n bits, which are there, as an array.")
   (^void skip [^long n])
   (^long rest [] "How many bits there are; a stream is read to its end.")
-  (^long at [] "Where the next bit is, in bits."))
+  (^long at [] "Where the next bit is, in bits.")
+  (^boolean lacks [] "Was `need` false once?"))
 
 ;; What lies behind an array's last byte cannot be there; a stream is not asked for it either.
 (def ^:private ^:const most-bits (* 8 Integer/MAX_VALUE))
@@ -73,7 +74,8 @@
 (deftype Reader [^:unsynchronized-mutable ^ByteBuffer view
                  ^:unsynchronized-mutable ^long at
                  ^:unsynchronized-mutable ^long limit
-                 ^InputStream in]
+                 ^InputStream in
+                 ^:unsynchronized-mutable ^long lacking]
   Cursor
   (need [_ n]
     (when (and in (< (- limit at) n most-bits))
@@ -81,7 +83,8 @@
             more (.readNBytes in (int (- (bitstring/bytes-for (+ at n)) used)))]
         (set! view (append view used more))
         (set! limit (+ limit (* 8 (alength more))))))
-    (<= n (- limit at)))
+    (or (<= n (- limit at))
+        (do (set! lacking 1) false)))
   (get [_ n]
     (let [value (bits-at view at n)]
       (set! at (+ at n))
@@ -98,24 +101,25 @@
         (set! view (append view (unsigned-bit-shift-right limit 3) more))
         (set! limit (+ limit (* 8 (alength more))))))
     (- limit at))
-  (at [_] at))
+  (at [_] at)
+  (lacks [_] (= 1 lacking)))
 
 (defn of-bytes
   "A cursor over a byte array."
   ^Reader [^bytes bytes]
-  (Reader. (ByteBuffer/wrap bytes) 0 (* 8 (alength bytes)) nil))
+  (Reader. (ByteBuffer/wrap bytes) 0 (* 8 (alength bytes)) nil 0))
 
 (defn of-bits
   "A cursor over a Bitstring."
   ^Reader [^Bitstring bits]
-  (Reader. (ByteBuffer/wrap (.-bytes bits)) 0 (.-size bits) nil))
+  (Reader. (ByteBuffer/wrap (.-bytes bits)) 0 (.-size bits) nil 0))
 
 (defn of-buffer
   "A cursor over what remains in a ByteBuffer, whose position and byte order do not matter and do not change."
   ^Reader [^ByteBuffer buffer]
-  (Reader. (.duplicate buffer) (* 8 (.position buffer)) (* 8 (.limit buffer)) nil))
+  (Reader. (.duplicate buffer) (* 8 (.position buffer)) (* 8 (.limit buffer)) nil 0))
 
 (defn of-stream
   "A cursor over what comes from an InputStream."
   ^Reader [in]
-  (Reader. (ByteBuffer/allocate 16) 0 0 in))
+  (Reader. (ByteBuffer/allocate 16) 0 0 in 0))

@@ -1,0 +1,240 @@
+(ns magnetar.net.unix
+  "Unix sockets, which have a path in place of a host and a port, as kinds of sockets.
+
+  The JDK's channels have no limit of time for a read. So a read with a limit is done by a fiber of its own. When time runs out it goes on,
+  and what it reads is for the next read."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime]
+   [magnetar.net.refusals :as refusals]
+   [magnetar.net.transport :as transport])
+  (:import
+   (java.io IOException)
+   (java.net BindException ConnectException SocketTimeoutException StandardProtocolFamily UnixDomainSocketAddress)
+   (java.nio ByteBuffer)
+   (java.nio.channels ServerSocketChannel SocketChannel)
+   (java.nio.file Files LinkOption Path)
+   (java.nio.file.attribute BasicFileAttributes)
+   (java.util.concurrent ExecutionException FutureTask TimeUnit TimeoutException)
+   (magnetar.kernel.fiber Fiber Fibers)))
+
+(set! *warn-on-reflection* true)
+
+(defn- address
+  "An address as a map. The path of a socket that was not bound is empty."
+  [address]
+  {:path (str address)})
+
+;; ---- reads
+
+(def ^:private ^:const room "The bytes of a read by a fiber." 65536)
+
+(defn- read-now ^long [^SocketChannel channel ^bytes bytes ^long from]
+  (.read channel (ByteBuffer/wrap bytes from (- (alength bytes) from))))
+
+(defn- read-apart
+  "Reads on a fiber: a future of a buffer with the bytes, which is nil at the end of the stream."
+  ^FutureTask [channel]
+  (let [bytes (byte-array room)
+        task (FutureTask. #(let [n (read-now channel bytes 0)]
+                             (when-not (neg? n)
+                               (ByteBuffer/wrap bytes 0 n))))
+        run (fn []
+              (let [fiber (Fibers/begun)]
+                (try
+                  (.run task)
+                  (finally (Fibers/ended fiber)))))]
+    (Fibers/begin (Fibers/prepareWithoutContext "read of a unix socket" nil run))
+    task))
+
+(defn- outcome
+  "What the read has read, once it has ended."
+  [^FutureTask task deadline]
+  (let [left (clock/left deadline)]
+    (try
+      (if (= clock/infinite left)
+        (.get task)
+        (.get task left TimeUnit/NANOSECONDS))
+      (catch TimeoutException _
+        (throw (SocketTimeoutException. "no byte in time")))
+      (catch ExecutionException e
+        (throw (ex-cause e)))
+      (catch InterruptedException e
+        (.check (Fiber/current))
+        (throw e)))))
+
+(defn- take-read
+  "Copies bytes of a read that has ended into the array; how many. The rest stays for the next one."
+  ^long [pending ^ByteBuffer read ^bytes bytes ^long from]
+  (if (nil? read)
+    (do (vreset! pending nil) -1)
+    (let [n (min (.remaining read) (- (alength bytes) from))]
+      (.get read bytes from n)
+      (when-not (.hasRemaining read)
+        (vreset! pending nil))
+      n)))
+
+(defn- read-into [channel pending bytes from deadline]
+  (if (and (nil? @pending) (= clock/infinite deadline))
+    (read-now channel bytes from)
+    (let [task (or @pending (vreset! pending (read-apart channel)))]
+      (take-read pending (outcome task deadline) bytes from))))
+
+;; ---- connections
+
+(defn- write-all [^SocketChannel channel bytes]
+  (let [buffer (ByteBuffer/wrap bytes)]
+    (while (.hasRemaining buffer)
+      (.write channel buffer))))
+
+(defn- shut [^SocketChannel channel direction]
+  (try
+    (when-not (= :read direction) (.shutdownOutput channel))
+    (when-not (= :write direction) (.shutdownInput channel))
+    (catch IOException _)))
+
+;; `pending` is a volatile, of the future of a read that was begun, or nil. The reading thread has it alone. `output-shut` is an atom.
+(deftype UnixSocket [^SocketChannel channel pending output-shut]
+  transport/Endpoint
+  (local [_] (address (.getLocalAddress channel)))
+  (close [_] (.close channel))
+
+  transport/Stream
+  (remote [_] (address (.getRemoteAddress channel)))
+  (set-options [_ _])
+  (read-into [_ bytes from deadline] (read-into channel pending bytes from deadline))
+  (write [_ bytes] (write-all channel bytes))
+  (shut [_ direction]
+    (when-not (= :read direction) (reset! output-shut true))
+    (shut channel direction))
+  (output-shut? [_] @output-shut))
+
+(defn- unix-socket [channel]
+  (UnixSocket. channel (volatile! nil) (atom false)))
+
+(defn- socket-address [operation path]
+  (try
+    (UnixDomainSocketAddress/of ^String path)
+    (catch IllegalArgumentException e
+      (throw (refusals/path-failed operation path e)))))
+
+(defn- try-connect
+  "Connects once: the channel, or nil where the queue of the listener is full. A channel that does not block is told so by EAGAIN; one that
+  blocks would hold a platform thread without a limit."
+  [address]
+  (let [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
+    (try
+      (.configureBlocking channel false)
+      (.connect channel address)
+      (.configureBlocking channel true)
+      channel
+      (catch IOException e
+        (.close channel)
+        (when-not (= :eagain (refusals/reason e nil))
+          (throw e))))))
+
+(def ^:private ^:const pause-millis "Between two tries while the queue of a listener is full." 5)
+
+(defn- await-next-try [deadline]
+  (try
+    (Thread/sleep (long (min pause-millis (inc (clock/millis (clock/left deadline))))))
+    (catch InterruptedException e
+      (.check (Fiber/current))
+      (throw e))))
+
+(defn- connect-until [address deadline]
+  (if-some [channel (try-connect address)]
+    (unix-socket channel)
+    (if (zero? (clock/left deadline))
+      ::transport/timeout
+      (do
+        (await-next-try deadline)
+        (recur address deadline)))))
+
+(defn connect
+  "A socket that is connected to the path; ::transport/timeout after the deadline."
+  [path deadline]
+  (try
+    (connect-until (socket-address "connect" path) deadline)
+    (catch ConnectException e
+      (throw (refusals/path-refused path e)))
+    (catch IOException e
+      (transport/check-interrupt)
+      (throw (refusals/path-failed "connect" path e)))))
+
+;; ---- listening
+
+(def ^:private no-links (into-array LinkOption [LinkOption/NOFOLLOW_LINKS]))
+
+(defn- file-key [^Path path]
+  (try
+    (.fileKey (Files/readAttributes path BasicFileAttributes ^"[Ljava.nio.file.LinkOption;" no-links))
+    (catch IOException _ nil)))
+
+(defn- delete-own
+  "Deletes the file of a socket, unless another socket has been bound to the path since."
+  [path file]
+  (when (and file (= file (file-key path)))
+    (Files/deleteIfExists path)))
+
+(deftype UnixListening [^ServerSocketChannel channel path file]
+  transport/Endpoint
+  (local [_] {:path (str path)})
+  (close [_]
+    (try
+      (delete-own path file)
+      (finally (.close channel))))
+
+  transport/Listening
+  (accept [_] (unix-socket (.accept channel))))
+
+(def ^:private ^:const type-mask 0170000)
+(def ^:private ^:const type-socket 0140000)
+
+(defn- socket-file? [path]
+  (= type-socket (bit-and type-mask (long (Files/getAttribute path "unix:mode" no-links)))))
+
+(defn- stale?
+  "Does no program listen on this socket any more? Does not wait in the queue of a program that does."
+  [address]
+  (with-open [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
+    (.configureBlocking channel false)
+    (try
+      (.connect channel address)
+      false
+      (catch ConnectException _ true)
+      (catch IOException _ false))))
+
+(defn- delete-stale
+  "Deletes the file that is in the way, if it is a socket on which no program listens."
+  [^UnixDomainSocketAddress address cause]
+  (let [path (.getPath address)]
+    (cond
+      (not (socket-file? path)) (throw (refusals/no-socket-file (str path) cause))
+      (not (stale? address)) (throw (refusals/path-in-use (str path) cause))
+      :else (Files/deleteIfExists path))))
+
+(defn- bind [^ServerSocketChannel channel ^UnixDomainSocketAddress address backlog]
+  (try
+    (.bind channel address (int backlog))
+    (catch BindException e
+      (if (= :eaddrinuse (refusals/reason e nil))
+        (do
+          (delete-stale address e)
+          (.bind channel address (int backlog)))
+        (throw e)))))
+
+(defn listen
+  "A socket that listens on the path."
+  [path {:keys [backlog] :or {backlog 0}}]
+  (let [^UnixDomainSocketAddress address (socket-address "listen" path)
+        channel (ServerSocketChannel/open StandardProtocolFamily/UNIX)]
+    (try
+      (bind channel address backlog)
+      (UnixListening. channel (.getPath address) (file-key (.getPath address)))
+      (catch Exception e
+        (.close channel)
+        (throw (if (instance? IOException e)
+                 (refusals/path-failed "listen" path e)
+                 e))))))
