@@ -1,7 +1,7 @@
 (ns magnetar.net
   "TCP and unix sockets, read as a stream or as messages to a process: Erlang's gen_tcp.
 
-  open           listen accept connect close shutdown
+  open           listen accept connect close shutdown drain
   use            send recv set-options controlling-process
   look           port local-address remote-address
 
@@ -17,8 +17,8 @@
     [:tcp conn data]        a packet
     [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
                             the connection is closed here too
-    [:tcp-error conn why]   :econnreset, or :emsgsize for a packet above :max-packet. [:tcp-closed conn]
-                            follows
+    [:tcp-error conn why]   :econnreset, :emsgsize for a packet above :max-packet, :einval for bytes that :packet
+                            cannot read, :etimedout for the :idle-timeout. [:tcp-closed conn] follows
     [:tcp-passive conn]     the number of messages of :active was reached
 
   Options of connections, for `listen`, `connect`, `accept` and `set-options`:
@@ -28,15 +28,31 @@
                    process, and false for a thread that is not a process, which may give no other
     :packet        :raw: what has arrived, cut anywhere. :line: up to \"\\n\", which is included. 1, 2 or 4: a
                    length in so many bytes, big endian, stands before each packet; `send` adds it and it is
-                   removed on arrival. Default :raw
-    :max-packet    the most bytes of a line or packet that arrives, at most 2^30. A longer one is an error,
+                   removed on arrival. A function or a layout of magnetar.bits: see below. Default :raw
+    :max-packet    the most bytes of a packet that arrives, except :raw, at most 2^30. A longer one is an error,
                    and the connection is closed. Default 1048576 (1 MiB)
     :as            :bytes: data are arrays of bytes. :string: strings in UTF-8. With :raw a character may be
                    cut in two. Default :bytes
     :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
                    have been sent. Default :infinity
+    :idle-timeout  for how long no byte may arrive or be sent. A `recv` or a wait for a message finds it out:
+                   it first takes bytes that have arrived, then the connection is closed with :etimedout.
+                   A connection that nothing reads stays open. Default :infinity
     :nodelay       true: small packets are sent at once (TCP_NODELAY). Default true
     :keepalive     true: the system looks for a dead peer (SO_KEEPALIVE). Default false
+    :linger        a duration, in whole seconds: what is not sent so long after `close` is dropped; 0 drops it
+                   at once and resets the connection. false leaves it to the system. Default false
+    :recbuf        the bytes of the system's buffer for what arrives. Default: what the system takes
+    :sndbuf        the bytes of its buffer for what is sent. Default: what the system takes
+
+  The last five are of TCP, and a unix socket ignores them.
+
+  A :packet function gets a read-only java.nio.ByteBuffer of the bytes that no packet has taken, one at least.
+  It reads a packet from it and returns a value, which is the data; what follows the position of the buffer is
+  the next packet. It returns nil if bytes are missing. It may be called again with the same bytes, so it has
+  no side effects, and it copies the bytes that it keeps. A layout is a vector or compiled. Its packets are
+  maps, and `send` also takes a map, from which it builds the bytes. What a function throws, or bytes that a
+  layout cannot match, close the connection (:einval).
 
   {:active true} is dangerous with an unbounded mailbox, since a fast sender fills the memory. Use :once or a
   number, or a mailbox with {:capacity n}: while it is full, nothing is read, and TCP slows the sender down.
@@ -85,7 +101,7 @@
   Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), or the host has no address (:nxdomain).
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
                     options of the connections, see the namespace
     :host           the address of this machine to listen on, not for a path. Default: all of them
     :backlog        how many connections may wait for `accept`. Default: what the JDK takes
@@ -124,7 +140,7 @@
   Cancellation: ends the wait. No connection is lost by that, nor by a :timeout: the next `accept` gets it.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
               options of the connection, see the namespace
     :timeout  how long to wait. Default :infinity
     :else     what to return when time runs out
@@ -157,8 +173,9 @@
   {:path \"/run/my.sock\"} in place of host and port is a unix socket.
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
-  thread, since the JDK would hold the carrier thread of a fiber. Its first address is used. The time-out
-  begins before the look-up, which it cannot cut short.
+  thread, since the JDK would hold the carrier thread of a fiber. Its addresses of IPv4 and IPv6 are
+  tried in turn within the time-out, and the last failure is reported. The time-out begins before the look-up,
+  which it cannot cut short.
 
   Blocks until the connection is there; a fiber parks.
 
@@ -168,7 +185,7 @@
   Cancellation: ends the attempt.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :nodelay, :keepalive
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
               options of the connection, see the namespace
     :timeout  how long to wait. Default :infinity, which leaves it to the system
     :else     what to return when time runs out
@@ -210,6 +227,32 @@
     :else (refuse-socket "close" socket))
   nil)
 
+(defn drain
+  "Closes a listener and waits for its connections to end; returns how many were cut.
+
+  A connection that `accept` has returned ends when it is closed: by `close`, by the end of its owner, or by
+  the other side if its data are messages. Those that are open when time runs out are closed here. Connections
+  that no `accept` has got are closed at once.
+
+  Blocks until there is no open connection, or time runs out.
+
+  Cancellation: ends the wait. The listener is closed, and its connections stay open.
+
+  Options:
+    :timeout  how long to wait. Default 5000 ms
+
+  Example:
+
+    (net/drain listener {:timeout 10000})
+
+  See also `close`."
+  {:added "0.2"}
+  ([listener] (drain listener nil))
+  ([listener options]
+   (enter "drain")
+   (listener/check "drain" listener)
+   (listener/drain listener (options/checked "drain" [:timeout] options))))
+
 (defn shutdown
   "Ends one direction of a connection, :read, :write or :both; returns nil.
 
@@ -237,7 +280,7 @@
 (defn send
   "Sends a string, as UTF-8, or an array of bytes; returns nil.
 
-  A length goes before it where :packet wants one. To a :line nothing is added: end it with \"\\n\". Any thread
+  A map of fields is sent where :packet is a layout. A length goes before it where :packet wants one. To a :line nothing is added: end it with \"\\n\". Any thread
   may send. What two threads send does not mix.
 
   Blocks while the other side does not read and the buffers of the system are full; a fiber parks.

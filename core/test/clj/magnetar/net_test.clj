@@ -19,7 +19,8 @@
   (:import
    (java.io Closeable)
    (magnetar TimeoutException)
-   (magnetar.kernel.process Send)))
+   (magnetar.kernel.process Send)
+   (magnetar.net.listener Listener)))
 
 (set! *warn-on-reflection* true)
 
@@ -456,6 +457,40 @@
     (net/set-options conn {:active :once})
     (net/send served (byte-array [7]))
     (is (= [7] (receive [:tcp conn data] (vec data))))))
+
+;; ---- drained
+
+(deftest a-drain-waits-for-connections-and-cuts-the-rest
+  (let [l (listener {:active false})
+        clients (doall (repeatedly 3 #(net/connect home (net/port l) {:active false})))
+        [one two three] (doall (repeatedly 3 #(net/accept l)))
+        waiting (net/connect home (net/port l) {:active false})
+        me (self)]
+    (spawn #(actor/! me [::cut (net/drain l {:timeout :infinity})]))
+    (is (eventually @(.-closed ^Listener l)))
+    (is (not= :done (first (refused (net/connect home (net/port l))))))
+    (net/send one "still open")
+    (is (= "still open" (String. ^bytes (net/recv (first (filter #(= (net/remote-address one) (net/local-address %)) clients)))))
+        "A connection works on while the listener drains")
+    (run! net/close [one two])
+    (is (= :none (receive [::cut n] n (after 1 :none))))
+    (net/close three)
+    (is (= 0 (receive [::cut n] n (after limit-ms :late))))
+    (is (#{:done :magnetar/connection-lost} (first (refused (net/recv waiting))))))
+  (let [l (listener {:active false})
+        client (net/connect home (net/port l) {:active false})
+        served (net/accept l)]
+    (is (= 1 (net/drain l {:timeout 1})))
+    (is (nil? (net/recv client)))
+    (is (= [:magnetar/socket-closed :closed] (take 2 (refused (net/send served "late")))))
+    (is (= 0 (net/drain l)))))
+
+(deftest a-listener-keeps-no-closed-connection
+  (let [l (listener {:active false})]
+    (dotimes [_ 50]
+      (net/close (net/connect home (net/port l) {:active false}))
+      (net/close (net/accept l)))
+    (is (empty? (:members @(.-group ^Listener l))))))
 
 ;; ---- refused
 

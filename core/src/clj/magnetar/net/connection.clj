@@ -14,6 +14,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.net.framing :as framing]
+   [magnetar.net.group :as group]
    [magnetar.net.options :as options]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
@@ -68,6 +69,7 @@
     (when-not (:closed before)
       (transport/close-quietly (.-socket conn))
       (some-> (:owner before) (owned/disown conn))
+      (some-> (:group before) (group/leave conn))
       true)))
 
 (defn- owner-died [conn pid]
@@ -119,14 +121,15 @@
     active))
 
 (defn connection
-  "A connection over the socket that belongs to this owner, a pid or nil. It reads nothing yet."
-  ^Connection [socket owner options]
+  "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or nil. It reads nothing yet."
+  ^Connection [socket owner options group]
   (let [settings (merge options/defaults (select-keys options options/of-connection))
         conn (Connection. socket (transport/local socket) (transport/remote socket)
-                          (atom {:owner owner :active (active-of options owner) :options (dissoc settings :active)})
+                          (atom {:owner owner :group group :active (active-of options owner) :options (dissoc settings :active)})
                           (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.) (ReentrantLock.))]
     (transport/set-options socket settings)
-    (when-not (or (nil? owner) (owned/own owner conn))
+    (when-not (and (or (nil? group) (group/join group conn))
+                   (or (nil? owner) (owned/own owner conn)))
       (close conn))
     conn))
 

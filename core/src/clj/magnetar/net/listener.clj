@@ -9,6 +9,7 @@
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.net.acceptor :as acceptor]
    [magnetar.net.connection :as connection]
+   [magnetar.net.group :as group]
    [magnetar.net.options :as options]
    [magnetar.net.reader :as reader]
    [magnetar.net.refusals :as refusals]
@@ -27,7 +28,7 @@
 (declare close)
 
 ;; `closed` is an atom.
-(deftype Listener [^Acceptor acceptor local owner closed options]
+(deftype Listener [^Acceptor acceptor local owner closed options group]
   Owned
   (ownerDied [this _] (close this))
 
@@ -78,7 +79,7 @@
   (let [socket (bound place options)
         owner (connection/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
-                            (select-keys options options/of-connection))]
+                            (select-keys options options/of-connection) (group/group))]
     (when-not (or (nil? owner) (owned/own owner listener))
       (close listener))
     listener))
@@ -92,10 +93,10 @@
 
 (defn- opened
   "The connection over a new socket; or what the end of the wait is."
-  [socket options operation target timeout]
+  [socket options operation target timeout group]
   (if (= ::transport/timeout socket)
     (timeouts/outcome options operation target timeout [target options])
-    (doto (connection/connection socket (connection/current-owner) options)
+    (doto (connection/connection socket (connection/current-owner) options group)
       reader/ensure-reader)))
 
 (defn accept
@@ -104,7 +105,15 @@
   (let [options (merge (.-options listener) given)]
     (connection/check-owner (:active options) (connection/current-owner))
     (opened (accept-socket listener (clock/deadline (arguments/nanos :timeout timeout)))
-            options 'magnetar.net/accept listener timeout)))
+            options 'magnetar.net/accept listener timeout (.-group listener))))
+
+(defn drain
+  "Closes the listener, waits for the end of its connections, and closes those that are left; returns how many."
+  [^Listener listener {:keys [timeout] :or {timeout 5000}}]
+  (let [deadline (clock/deadline (arguments/nanos :timeout timeout))]
+    (close listener)
+    (group/await-empty (.-group listener) deadline)
+    (count (filterv connection/close (group/end (.-group listener))))))
 
 (defn connect
   "A connection to a place, [host port] or [{:path p}], which belongs to the current process."
@@ -114,4 +123,4 @@
         socket (if (map? host)
                  (unix/connect (:path host) deadline)
                  (tcp/connect host port deadline))]
-    (opened socket options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout)))
+    (opened socket options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout nil)))
