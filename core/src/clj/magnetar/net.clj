@@ -1,8 +1,9 @@
 (ns magnetar.net
-  "TCP and unix sockets, read as a stream or as messages to a process: Erlang's gen_tcp.
+  "TCP, unix and UDP sockets, used by calls or by messages: gen_tcp and gen_udp.
 
   open           listen accept connect close shutdown drain
   use            send recv set-options controlling-process
+  UDP            open send-to recv-from
   look           port local-address remote-address
 
     (def listener (net/listen 0 {:host \"127.0.0.1\" :packet :line :as :string :active false}))
@@ -70,6 +71,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.net.connection :as connection]
+   [magnetar.net.datagram :as datagram]
    [magnetar.net.handover :as handover]
    [magnetar.net.listener :as listener]
    [magnetar.net.options :as options]
@@ -79,6 +81,7 @@
   (:import
    (magnetar.kernel.fiber Fiber)
    (magnetar.net.connection Connection)
+   (magnetar.net.datagram UdpSocket)
    (magnetar.net.listener Listener)))
 
 (set! *warn-on-reflection* true)
@@ -206,10 +209,10 @@
 
 (defn- refuse-socket [operation x]
   (arguments/misuse :magnetar/not-a-connection
-                    (str "`" operation "` wants a connection or a listener; this is " (arguments/show x) ".") {:value x}))
+                    (str "`" operation "` wants a connection, a listener or a UDP socket; this is " (arguments/show x) ".") {:value x}))
 
 (defn close
-  "Closes a connection or a listener; returns nil.
+  "Closes a connection, a listener or a UDP socket; returns nil.
 
   Any thread may do it. What waits in an operation on it gets an ExceptionInfo (:closed). The owner gets no
   message; messages that have arrived stay in its mailbox. Nothing happens if it is closed already.
@@ -224,6 +227,7 @@
   (cond
     (instance? Connection socket) (connection/close socket)
     (instance? Listener socket) (listener/close socket)
+    (datagram/udp? socket) (datagram/close socket)
     :else (refuse-socket "close" socket))
   nil)
 
@@ -341,7 +345,10 @@
    (recv-packet conn (arguments/whole "recv" n options/longest-packet) options)))
 
 (defn set-options
-  "Changes options of a connection, which the namespace lists; returns nil.
+  "Changes options of a connection or UDP socket; returns nil.
+
+  The namespace lists the options of connections; those of UDP sockets are in `open`, except :host and
+  :reuse-address.
 
   Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
   left of one before. After {:active false} no message follows, except one that is on its way. A new :packet
@@ -357,12 +364,13 @@
   {:erlang "inet:setopts/2" :added "0.2"}
   [conn options]
   (enter "set-options")
-  (connection/check "set-options" conn)
-  (reader/set-options conn (options/checked "set-options" options/of-connection options))
+  (if (datagram/udp? conn)
+    (datagram/set-options conn (options/checked "set-options" options/of-udp options))
+    (reader/set-options (connection/check "set-options" conn) (options/checked "set-options" options/of-connection options)))
   nil)
 
 (defn controlling-process
-  "Makes another process the owner of a connection; returns nil.
+  "Makes another process the owner of a connection or UDP socket; returns nil.
 
   Messages about it move from the mailbox of this process to the new owner's, where no limit of the mailbox
   applies to them. Later ones arrive after them. Only the owner may give it away, or any thread if it has no
@@ -381,8 +389,103 @@
   {:erlang "gen_tcp:controlling_process/2" :added "0.2"}
   [conn pid]
   (enter "controlling-process")
-  (handover/give (connection/check "controlling-process" conn) pid)
+  (handover/give (if (datagram/udp? conn) conn (connection/check "controlling-process" conn)) pid)
   nil)
+
+;; ---- UDP
+
+(defn open
+  "Opens a UDP socket on a port, 0 for a free one; returns the socket.
+
+  It belongs to this process, and is closed when the process ends. Where it is active, the owner gets
+
+    [:udp socket host port data]  a datagram, and where it came from
+    [:udp-passive socket]         the number of messages of :active was reached
+    [:udp-error socket why]       it has failed, and is closed
+
+  `close`, `set-options`, `controlling-process`, `local-address` and `port` are for it too. A datagram that
+  comes while the buffer of the system is full is lost, as with a full mailbox of an {:active true} socket.
+
+  Throws an ExceptionInfo if the port is in use (:eaddrinuse) or the host has no address (:nxdomain).
+
+  Options:
+    :active           as for a connection, see the namespace
+    :as               :bytes or :string. Default :bytes
+    :host             the address of this machine. Default: all of them
+    :broadcast        true: it may send to a broadcast address. Default true
+    :recbuf, :sndbuf  the bytes of the system's buffers. Default: what the system takes
+    :reuse-address    true: other sockets may have the port too. Default false
+    :multicast-ttl    how many routers a multicast datagram may pass. Default 1
+    :multicast-loop   true: this machine gets its own multicast datagrams. Default true
+    :add-membership   the address of a multicast group to join
+    :drop-membership  the address of a multicast group to leave
+
+  Example:
+
+    (net/open 0 {:active false})
+
+  See also `send-to`, `recv-from`.
+
+  Erlang: gen_udp:open/2."
+  {:erlang "gen_udp:open/2" :added "0.2"}
+  ([port] (open port nil))
+  ([port options]
+   (enter "open")
+   (refusals/check-real "open")
+   (options/check-port "open" port 0)
+   (let [options (options/checked "open" options/of-open options)]
+     (some->> (:host options) (options/check-host "open"))
+     (datagram/open port options))))
+
+(defn send-to
+  "Sends a string or an array of bytes as one datagram; returns nil.
+
+  It may be lost on its way, or arrive twice. A name of a host is looked up each time, on a platform thread.
+
+  Throws an ExceptionInfo if the socket is closed (:closed), the host has no address (:nxdomain) or the data are
+  too long (:emsgsize).
+
+  Example:
+
+    (net/send-to socket \"127.0.0.1\" 5353 \"hello\")
+
+  Erlang: gen_udp:send/4."
+  {:erlang "gen_udp:send/4" :added "0.2"}
+  [socket host port data]
+  (enter "send-to")
+  (datagram/check "send-to" socket)
+  (options/check-host "send-to" host)
+  (options/check-port "send-to" port 1)
+  (datagram/send-data socket host port data)
+  nil)
+
+(defn recv-from
+  "Waits for the next datagram of a UDP socket that is not active.
+
+  Returns {:host h :port p :data d}, with the address that it came from.
+
+  Blocks until there is one; a fiber parks.
+
+  Throws a TimeoutException when time runs out, and an ExceptionInfo if the socket is active or closed
+  (:closed).
+
+  Cancellation: closes the socket if the fiber waits for the network.
+
+  Options:
+    :timeout  how long to wait. Default :infinity
+    :else     what to return when time runs out
+
+  Example:
+
+    (net/recv-from socket {:timeout 1000 :else nil})
+
+  Erlang: gen_udp:recv/3."
+  {:erlang "gen_udp:recv/3" :added "0.2"}
+  ([socket] (recv-from socket nil))
+  ([socket options]
+   (enter "recv-from")
+   (datagram/check "recv-from" socket)
+   (datagram/recv socket (options/checked "recv-from" [:timeout :else] options))))
 
 ;; ---- look
 
@@ -390,10 +493,11 @@
   (cond
     (instance? Connection x) (.-local ^Connection x)
     (instance? Listener x) (.-local ^Listener x)
+    (datagram/udp? x) (.-local ^UdpSocket x)
     :else (refuse-socket operation x)))
 
 (defn local-address
-  "Returns the address of this side of a connection, or of a listener, as a map.
+  "Returns the address of a listener, a UDP socket or this side of a connection.
 
   It is {:host h :port p}, or {:path p} of a unix socket. The path of one that has connected is empty.
 
@@ -421,7 +525,7 @@
   (.-remote (connection/check "remote-address" conn)))
 
 (defn port
-  "Returns the port of a listener, or of this side of a connection.
+  "Returns the port of a listener, a UDP socket or this side of a connection.
 
   Throws an IllegalArgumentException for a unix socket, which has a path.
 

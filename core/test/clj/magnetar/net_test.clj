@@ -583,7 +583,7 @@
       (net/accept 80)
       "`send` wants a connection, as `connect` and `accept` return it; this is nil."
       (net/send nil "x")
-      "`close` wants a connection or a listener; this is :conn."
+      "`close` wants a connection, a listener or a UDP socket; this is :conn."
       (net/close :conn))
     (is (str/includes? (last (refused (net/accept l {:timout 1}))) "Is :timeout meant?"))))
 

@@ -13,6 +13,7 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
+   [magnetar.net.active :as active]
    [magnetar.net.framing :as framing]
    [magnetar.net.group :as group]
    [magnetar.net.options :as options]
@@ -23,17 +24,15 @@
    (java.net SocketTimeoutException)
    (java.nio.charset StandardCharsets)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.process LocalProcess Owned Pid)
+   (magnetar.kernel.process Owned)
    (magnetar.net.framing Undecodable)))
 
 (set! *warn-on-reflection* true)
 
-(declare owner-died)
-
 ;; `touched` is a volatile, of the instant at which bytes last arrived or were sent.
 (deftype Connection [socket local remote state input touched ^ReentrantLock reading ^ReentrantLock writing]
   Owned
-  (ownerDied [this pid] (owner-died this pid))
+  (ownerDied [this pid] (active/owner-died this pid))
 
   Object
   (toString [_] (str "#magnetar/connection \"" (transport/text local) " to " (transport/text remote) "\"")))
@@ -72,18 +71,6 @@
       (some-> (:group before) (group/leave conn))
       true)))
 
-(defn- owner-died [conn pid]
-  (when (= pid (:owner (state conn)))
-    (close conn)))
-
-(defn settle-owner
-  "Called after a new owner was set: closes the connection if that is dead, and a connection that was closed meanwhile has no owner's list."
-  [conn]
-  (let [{:keys [^Pid owner closed]} (state conn)]
-    (cond
-      closed (owned/disown owner conn)
-      (.ended owner) (close conn))))
-
 (defn failed
   "Closes the connection after an error of its socket; throws what the caller shall see."
   [operation conn cause]
@@ -104,28 +91,12 @@
 
 ;; ---- made
 
-(defn current-owner
-  "The pid of this process; nil of a thread that is not a process."
-  []
-  (some-> (LocalProcess/current) .pid))
-
-(defn check-owner
-  "Refuses an :active that wants messages where there is no owner to get them."
-  [active owner]
-  (when (and active (nil? owner))
-    (refusals/refuse-without-owner active)))
-
-(defn- active-of [options owner]
-  (let [active (get options :active (if owner :once false))]
-    (check-owner active owner)
-    active))
-
 (defn connection
   "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or nil. It reads nothing yet."
   ^Connection [socket owner options group]
   (let [settings (merge options/defaults (select-keys options options/of-connection))
         conn (Connection. socket (transport/local socket) (transport/remote socket)
-                          (atom {:owner owner :group group :active (active-of options owner) :options (dissoc settings :active)})
+                          (atom {:owner owner :group group :active (active/active-at-first options owner) :options (dissoc settings :active)})
                           (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.) (ReentrantLock.))]
     (transport/set-options socket settings)
     (when-not (and (or (nil? group) (group/join group conn))
@@ -200,7 +171,7 @@
   (check-open "recv" conn)
   (let [{:keys [active options]} (state conn)]
     (when active
-      (refusals/refuse-active conn active))
+      (refusals/refuse-active "recv" conn active))
     (when (and exact (not= :raw (:packet options)))
       (refusals/refuse-count conn (:packet options)))))
 
@@ -238,8 +209,7 @@
     (string? data) (.getBytes ^String data StandardCharsets/UTF_8)
     (bytes? data) data
     (and (map? data) (framing/layout? kind)) (framing/built kind data)
-    :else (arguments/misuse :magnetar/not-sendable
-                            (str "`send` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval})))
+    :else (options/refuse-data "send" data)))
 
 (defn- framed ^bytes [conn kind data]
   (let [bytes (data-bytes kind data)]

@@ -1,18 +1,16 @@
 (ns magnetar.net.handover
-  "Gives a connection to another process: its messages first, those under way included, then what arrives later."
+  "Gives a connection or a UDP socket to another process: its messages first, those under way included, then what arrives later."
   {:no-doc true}
   (:require
    [magnetar.actor :refer [after receive]]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.net.connection :as connection]
-   [magnetar.net.reader :as reader]
+   [magnetar.net.active :as active]
    [magnetar.net.refusals :as refusals])
   (:import
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process Pid Refs Send)
-   (magnetar.net.connection Connection)))
+   (magnetar.kernel.process Pid Refs Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -24,7 +22,10 @@
     [:tcp-closed conn] [:tcp-closed conn]
     [:tcp-error conn why] [:tcp-error conn why]
     [:tcp-passive conn] [:tcp-passive conn]
-    [::reader/delivered token] :delivered
+    [:udp conn host port data] [:udp conn host port data]
+    [:udp-error conn why] [:udp-error conn why]
+    [:udp-passive conn] [:udp-passive conn]
+    [::active/delivered token] :delivered
     (after wait nil)))
 
 (defn- move-messages
@@ -40,7 +41,7 @@
           (recur wait))))))
 
 (defn- check [conn ^Pid me to]
-  (let [owner (:owner (connection/state conn))]
+  (let [owner (:owner @(active/state-of conn))]
     (when-not (instance? Pid to)
       (arguments/misuse :magnetar/not-a-pid
                         (str "`controlling-process` wants the pid of the new owner; this is " (arguments/show to) ".") {:value to :reason :badarg}))
@@ -53,24 +54,24 @@
                       (str "`controlling-process` of " conn " to " to ", which is not alive: give it to a process that is.")
                       {:socket conn :pid to :reason :badarg})))
 
-(defn- hand-over [^Connection conn owner to]
+(defn- hand-over [conn owner to]
   (let [token (Refs/make)
-        before (swap! (.-state conn) assoc :handing token)]
+        before (swap! (active/state-of conn) assoc :handing token)]
     (try
       (when owner
         (move-messages conn to token (:delivering? before)))
-      (swap! (.-state conn) assoc :owner to)
+      (swap! (active/state-of conn) assoc :owner to)
       (finally
-        (swap! (.-state conn) dissoc :handing)
-        (reader/ensure-reader conn)))
+        (swap! (active/state-of conn) dissoc :handing)
+        (active/ensure-reader conn)))
     (some-> owner (owned/disown conn))
-    (connection/settle-owner conn)))
+    (active/settle-owner conn)))
 
 (defn give
   "Makes another process the owner. It cannot be cancelled half way."
   [conn to]
-  (let [me (connection/current-owner)
-        owner (:owner (connection/state conn))]
+  (let [me (active/current-owner)
+        owner (:owner @(active/state-of conn))]
     (check conn me to)
     (when-not (= owner to)
       (own-next conn to)

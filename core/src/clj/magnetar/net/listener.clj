@@ -8,10 +8,11 @@
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.net.acceptor :as acceptor]
+   [magnetar.net.active :as active]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
    [magnetar.net.options :as options]
-   [magnetar.net.reader :as reader]
+   [magnetar.net.reader]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.tcp :as tcp]
    [magnetar.net.transport :as transport]
@@ -77,7 +78,7 @@
   "A listener of the current process, if there is one, on a port or on {:path p}."
   [place options]
   (let [socket (bound place options)
-        owner (connection/current-owner)
+        owner (active/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
                             (select-keys options options/of-connection) (group/group))]
     (when-not (or (nil? owner) (owned/own owner listener))
@@ -96,14 +97,14 @@
   [socket options operation target timeout group]
   (if (= ::transport/timeout socket)
     (timeouts/outcome options operation target timeout [target options])
-    (doto (connection/connection socket (connection/current-owner) options group)
-      reader/ensure-reader)))
+    (doto (connection/connection socket (active/current-owner) options group)
+      active/ensure-reader)))
 
 (defn accept
   "The next connection, which belongs to the current process."
   [^Listener listener {:keys [timeout] :or {timeout :infinity} :as given}]
   (let [options (merge (.-options listener) given)]
-    (connection/check-owner (:active options) (connection/current-owner))
+    (active/check-owner (:active options) (active/current-owner))
     (opened (accept-socket listener (clock/deadline (arguments/nanos :timeout timeout)))
             options 'magnetar.net/accept listener timeout (.-group listener))))
 
@@ -118,7 +119,7 @@
 (defn connect
   "A connection to a place, [host port] or [{:path p}], which belongs to the current process."
   [[host port] {:keys [timeout] :or {timeout :infinity} :as options}]
-  (connection/check-owner (:active options) (connection/current-owner))
+  (active/check-owner (:active options) (active/current-owner))
   (let [deadline (clock/deadline (arguments/nanos :timeout timeout))
         socket (if (map? host)
                  (unix/connect (:path host) deadline)

@@ -19,6 +19,10 @@
 (def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address]))
 (def of-path "The options of `listen` on a path." (into of-connection [:backlog]))
 
+(def of-udp "The options of a UDP socket, which `set-options` changes."
+  [:active :as :broadcast :recbuf :sndbuf :multicast-ttl :multicast-loop :add-membership :drop-membership])
+(def of-open "The options of `open`." (into of-udp [:host :reuse-address]))
+
 (def defaults
   "What a connection has where no option says otherwise. :active depends on the owner."
   {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :nodelay true :keepalive false :linger false})
@@ -47,6 +51,14 @@
     (when (or (= :infinity x) (< (* 65535 1000000000) (arguments/nanos :linger x)))
       (refuse :linger "false or a duration of at most 65535 seconds" x))))
 
+(defn- check-ttl [x]
+  (when-not (and (int? x) (<= 0 (long x) 255))
+    (refuse :multicast-ttl "a number from 0 to 255" x)))
+
+(defn- check-group [what x]
+  (when-not (and (string? x) (seq x))
+    (refuse what "the address of a multicast group, a string" x)))
+
 (defn- check-layout [x]
   (when (engine/endless? x)
     (refuse :packet "a layout whose last segment has a size, since a stream has no end" x)))
@@ -68,7 +80,9 @@
     :linger (check-linger x)
     (:recbuf :sndbuf) (arguments/whole what x Integer/MAX_VALUE)
     :timeout (arguments/nanos :timeout x)
-    (:nodelay :keepalive :reuse-address) (check-one-of what #{true false} "true or false" x)
+    :multicast-ttl (check-ttl x)
+    (:add-membership :drop-membership) (check-group what x)
+    (:nodelay :keepalive :reuse-address :broadcast :multicast-loop) (check-one-of what #{true false} "true or false" x)
     (:host :else) nil))
 
 (defn- with-compiled-layout [{:keys [packet] :as options}]
@@ -82,6 +96,12 @@
   (arguments/options operation known options)
   (run! check options)
   (or (with-compiled-layout options) {}))
+
+(defn refuse-data
+  "Refuses what is no data to send."
+  [operation data]
+  (arguments/misuse :magnetar/not-sendable
+                    (str "`" operation "` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval}))
 
 (defn check-path
   "Refuses what is no map with the path of a unix socket."

@@ -21,9 +21,10 @@
 
 (defn port-in-use
   "Another socket listens on the port."
-  [host port cause]
+  [operation host port cause]
   (failure :magnetar/port-in-use :eaddrinuse
-           (str "`listen` on port " (place host port) ": another socket has that port. Stop its program, or listen on port 0, which takes a free one.")
+           (str "`" operation "` on port " (place host port) ": another socket has that port. Stop its program, or " operation
+                " on port 0, which takes a free one.")
            {:host host :port port} cause))
 
 (defn connection-refused
@@ -43,7 +44,7 @@
 (def ^:private words
   "What the JDK or the system says, as Erlang's reason."
   [["Connection reset" :econnreset] ["Permission denied" :eacces] ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
-   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed]
+   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed] ["Message too long" :emsgsize]
    ["No such file" :enoent] ["path too long" :enametoolong] ["Address already in use" :eaddrinuse] ["temporarily unavailable" :eagain]])
 
 (defn reason
@@ -102,13 +103,14 @@
 ;; ---- connections and listeners
 
 (defn closed
-  "A socket that was closed here. `what` is :connection or :listener."
+  "A socket that was closed here. `what` is :connection, :listener or :udp-socket."
   [operation what socket]
   (failure :magnetar/socket-closed :closed
            (str "`" operation "` on " socket ", which is closed: by `close`"
-                (if (= :listener what)
-                  " or by the end of its owner. Listen again."
-                  ", by the end of its owner, by a cancellation or by an error before. Open a new connection."))
+                (case what
+                  :listener " or by the end of its owner. Listen again."
+                  :udp-socket ", by the end of its owner or by a cancellation. Open a new one."
+                  :connection ", by the end of its owner, by a cancellation or by an error before. Open a new connection."))
            {:socket socket}))
 
 (defn accept-failed
@@ -162,9 +164,9 @@
 
 (defn refuse-active
   "The data of the connection arrive as messages."
-  [conn active]
+  [operation conn active]
   (throw (errors/illegal-state :magnetar/connection-active
-           (str "`recv` on " conn ", whose data arrive as messages, as :active is " active
+           (str "`" operation "` on " conn ", whose data arrive as messages, as :active is " active
                 ": receive them, or call (set-options conn {:active false}) before.")
            {:socket conn :active active :reason :einval})))
 

@@ -15,7 +15,7 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- whole-millis
+(defn whole-millis
   "The time until the deadline as SO_TIMEOUT has it, where 0 is no limit."
   [deadline]
   (let [left (clock/left deadline)]
@@ -152,10 +152,12 @@
   transport/Listening
   (accept [socket] (.accept socket)))
 
-(defn- bind-failed [host port e]
+(defn bind-failed
+  "The error of a port that cannot be taken."
+  [operation host port e]
   (if (and (instance? BindException e) (not (#{:eacces :eaddrnotavail} (refusals/reason e nil))))
-    (refusals/port-in-use host port e)
-    (refusals/socket-failed "listen" host port e)))
+    (refusals/port-in-use operation host port e)
+    (refusals/socket-failed operation host port e)))
 
 (defn listen
   "A socket that listens."
@@ -169,4 +171,4 @@
       socket
       (catch IOException e
         (transport/close-quietly socket)
-        (throw (bind-failed host port e))))))
+        (throw (bind-failed "listen" host port e))))))
