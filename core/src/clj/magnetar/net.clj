@@ -18,8 +18,8 @@
     [:tcp conn data]        a packet
     [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
                             the connection is closed here too
-    [:tcp-error conn why]   :econnreset, :emsgsize for a packet above :max-packet, :einval for bytes that :packet
-                            cannot read, :etimedout for the :idle-timeout. [:tcp-closed conn] follows
+    [:tcp-error conn why]   :econnreset, :emsgsize for a packet above :max-packet, :einval for bytes that
+                            :packet cannot read, :etimedout for the :idle-timeout. [:tcp-closed conn] follows
     [:tcp-passive conn]     the number of messages of :active was reached
 
   Options of connections, for `listen`, `connect`, `accept` and `set-options`:
@@ -30,8 +30,8 @@
     :packet        :raw: what has arrived, cut anywhere. :line: up to \"\\n\", which is included. 1, 2 or 4: a
                    length in so many bytes, big endian, stands before each packet; `send` adds it and it is
                    removed on arrival. A function or a layout of magnetar.bits: see below. Default :raw
-    :max-packet    the most bytes of a packet that arrives, except :raw, at most 2^30. A longer one is an error,
-                   and the connection is closed. Default 1048576 (1 MiB)
+    :max-packet    the most bytes of a packet that arrives, except :raw, at most 2^30. A longer one is an
+                   error, and the connection is closed. Default 1048576 (1 MiB)
     :as            :bytes: data are arrays of bytes. :string: strings in UTF-8. With :raw a character may be
                    cut in two. Default :bytes
     :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
@@ -104,7 +104,8 @@
   Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), or the host has no address (:nxdomain).
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
+    :sndbuf
                     options of the connections, see the namespace
     :host           the address of this machine to listen on, not for a path. Default: all of them
     :backlog        how many connections may wait for `accept`. Default: what the JDK takes
@@ -143,7 +144,8 @@
   Cancellation: ends the wait. No connection is lost by that, nor by a :timeout: the next `accept` gets it.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
+    :sndbuf
               options of the connection, see the namespace
     :timeout  how long to wait. Default :infinity
     :else     what to return when time runs out
@@ -188,7 +190,8 @@
   Cancellation: ends the attempt.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf, :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
+    :sndbuf
               options of the connection, see the namespace
     :timeout  how long to wait. Default :infinity, which leaves it to the system
     :else     what to return when time runs out
@@ -284,8 +287,8 @@
 (defn send
   "Sends a string, as UTF-8, or an array of bytes; returns nil.
 
-  A map of fields is sent where :packet is a layout. A length goes before it where :packet wants one. To a :line nothing is added: end it with \"\\n\". Any thread
-  may send. What two threads send does not mix.
+  A map of fields is sent where :packet is a layout. A length goes before it where :packet wants one. To a
+  :line nothing is added: end it with \"\\n\". Any thread may send. What two threads send does not mix.
 
   Blocks while the other side does not read and the buffers of the system are full; a fiber parks.
 
@@ -442,8 +445,8 @@
 
   It may be lost on its way, or arrive twice. A name of a host is looked up each time, on a platform thread.
 
-  Throws an ExceptionInfo if the socket is closed (:closed), the host has no address (:nxdomain) or the data are
-  too long (:emsgsize).
+  Throws an ExceptionInfo if the socket is closed (:closed), the host has no address (:nxdomain) or the data
+  are too long (:emsgsize).
 
   Example:
 
