@@ -235,7 +235,7 @@
   nil)
 
 (defn drain
-  "Closes a listener and waits for its connections to end; returns how many were cut.
+  "Closes a listener, waits for its connections to end; returns how many were cut.
 
   A connection that `accept` has returned ends when it is closed: by `close`, by the end of its owner, or by
   the other side if its data are messages. Those that are open when time runs out are closed here. Connections
