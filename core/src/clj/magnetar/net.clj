@@ -1,10 +1,10 @@
 (ns magnetar.net
-  "TCP, unix and UDP sockets, used by calls or by messages: gen_tcp and gen_udp.
+  "TCP, unix and UDP sockets, plain or with TLS, used by calls or by messages: gen_tcp, gen_udp and ssl.
 
-  open           listen accept connect close shutdown drain
+  open           listen accept connect handshake close shutdown drain
   use            send recv set-options controlling-process
   UDP            open send-to recv-from
-  look           port local-address remote-address
+  look           port local-address remote-address connection-information
 
     (def listener (net/listen 0 {:host \"127.0.0.1\" :packet :line :as :string :active false}))
     (def client (net/connect \"127.0.0.1\" (net/port listener) {:packet :line :as :string :active false}))
@@ -19,7 +19,9 @@
     [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
                             the connection is closed here too
     [:tcp-error conn why]   :econnreset, :emsgsize for a packet above :max-packet, :einval for bytes that
-                            :packet cannot read, :etimedout for the :idle-timeout. [:tcp-closed conn] follows
+                            :packet cannot read, :etimedout for the :idle-timeout; with TLS also
+                            [:tls-alert word], :timeout, and :closed if the other side ended the stream
+                            without saying so in TLS. [:tcp-closed conn] follows
     [:tcp-passive conn]     the number of messages of :active was reached
 
   Options of connections, for `listen`, `connect`, `accept` and `set-options`:
@@ -55,6 +57,29 @@
   maps, and `send` also takes a map, from which it builds the bytes. What a function throws, or bytes that a
   layout cannot match, close the connection (:einval).
 
+  TLS is switched on by :tls of `listen` and `connect`, and changes nothing else. `connect` returns after the
+  handshake. `accept` returns before it, so that no client holds up others: the first use of the connection
+  does it, or `handshake`. Options in the map :tls, with Erlang's names; files are PEM:
+
+    :certfile, :keyfile     the certificate of this side, with those between it and its authority, and its
+                            private key (PKCS#8). The key may stand in the :certfile. A server needs them
+    :cacertfile             certificates of the authorities to trust. Default for a client: those of the JDK
+    :verify                 :verify-peer: the certificate of the other side is checked, by a client with the
+                            name of the host. Default for a client. A server asks for one then, and needs
+                            :cacertfile. :verify-none: no check. Default for a server
+    :fail-if-no-peer-cert   of a server with :verify-peer. true: a client has to have a certificate
+    :server-name-indication of a client: the name of the host to ask for and to check, in place of the one
+                            that it connects to. :disable: asks for none, and checks no name
+    :sni-hosts              of a server: a map of names of hosts to {:certfile .. :keyfile ..}
+    :alpn-advertised-protocols, :alpn-preferred-protocols
+                            names of protocols, of a client and of a server, such as [\"h2\" \"http/1.1\"]
+    :versions               of :tlsv1.3 and :tlsv1.2, a vector. Default both
+    :handshake-timeout      for how long a handshake may take. Then the connection fails. Default 10000
+    :context                a javax.net.ssl.SSLContext in place of the files, for key stores and the rest
+
+  Files that have changed are read again for the next handshake, so that a certificate is renewed without a
+  restart. Where the new ones will not do, that is reported, and the old ones stay.
+
   {:active true} is dangerous with an unbounded mailbox, since a fast sender fills the memory. Use :once or a
   number, or a mailbox with {:capacity n}: while it is full, nothing is read, and TCP slows the sender down.
 
@@ -64,7 +89,7 @@
   interrupted there.
 
   What fails is an ExceptionInfo with Erlang's word under :reason, such as :econnrefused. In a simulation
-  sockets are refused. Require it as `[magnetar.net :as net]`. Erlang's modules are gen_tcp and inet."
+  sockets are refused. Require it as `[magnetar.net :as net]`. Erlang's modules are gen_tcp, ssl and inet."
   (:refer-clojure :exclude [send])
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -73,6 +98,7 @@
    [magnetar.net.connection :as connection]
    [magnetar.net.datagram :as datagram]
    [magnetar.net.handover :as handover]
+   [magnetar.net.handshake :as handshake]
    [magnetar.net.listener :as listener]
    [magnetar.net.options :as options]
    [magnetar.net.reader :as reader]
@@ -101,7 +127,8 @@
   It belongs to this process, and is closed when the process ends. Connections that it accepts have its
   options. A name as :host is looked up on a platform thread.
 
-  Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), or the host has no address (:nxdomain).
+  Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), the host has no address (:nxdomain), or
+  a file of :tls will not do.
 
   Options:
     :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
@@ -111,6 +138,7 @@
     :backlog        how many connections may wait for `accept`. Default: what the JDK takes
     :reuse-address  true: the port can be taken although old connections of it linger. Not for a path.
                     Default true
+    :tls            a map: the connections have TLS, see the namespace. Not for a path
 
   Example:
 
@@ -170,7 +198,7 @@
     (do
       (options/check-host "connect" host)
       (options/check-port "connect" port 1)))
-  (listener/connect place (options/checked "connect" options/of-connect options)))
+  (listener/connect place (options/checked "connect" (if (= 1 (count place)) options/of-connect-to-path options/of-connect) options)))
 
 (defn connect
   "Connects to a port of a host, or to a path; returns the connection.
@@ -185,7 +213,8 @@
   Blocks until the connection is there; a fiber parks.
 
   Throws a TimeoutException when time runs out, and an ExceptionInfo if the connection is refused
-  (:econnrefused), the host has no address (:nxdomain) or the path has no file (:enoent).
+  (:econnrefused), the host has no address (:nxdomain), the path has no file (:enoent), or the handshake of
+  TLS fails ([:tls-alert word]).
 
   Cancellation: ends the attempt.
 
@@ -193,6 +222,7 @@
     :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
     :sndbuf
               options of the connection, see the namespace
+    :tls      true or a map: the connection has TLS, see the namespace
     :timeout  how long to wait. Default :infinity, which leaves it to the system
     :else     what to return when time runs out
 
@@ -209,6 +239,38 @@
      (connect-to [host-or-path port-or-options] nil)))
   ([host port options]
    (connect-to [host port] options)))
+
+(defn handshake
+  "Does the handshake of TLS, unless it is done; returns the connection.
+
+  The first use of a connection does it too. Call it to know of the other side before that, or to limit the
+  time. It does nothing for a plain connection.
+
+  Blocks until the handshake is done; a fiber parks.
+
+  Throws a TimeoutException when time runs out, after which it may be called again; and an ExceptionInfo if
+  the handshake fails ([:tls-alert word], or :timeout after the :handshake-timeout). Then the connection is
+  closed.
+
+  Cancellation: closes the connection if the fiber waits for the network.
+
+  Options:
+    :timeout  how long to wait. Default :infinity, so that :handshake-timeout is the limit
+    :else     what to return when time runs out
+
+  Example:
+
+    (net/handshake (net/accept listener))
+
+  See also `connection-information`.
+
+  Erlang: ssl:handshake/2."
+  {:erlang "ssl:handshake/2" :added "0.2"}
+  ([conn] (handshake conn nil))
+  ([conn options]
+   (enter "handshake")
+   (connection/check "handshake" conn)
+   (handshake/handshake conn (options/checked "handshake" [:timeout :else] options))))
 
 (defn- refuse-socket [operation x]
   (arguments/misuse :magnetar/not-a-connection
@@ -263,8 +325,8 @@
 (defn shutdown
   "Ends one direction of a connection, :read, :write or :both; returns nil.
 
-  After :write the other side gets what was sent, then the end of the stream. It can still answer. Close the
-  connection when it is done.
+  After :write the other side gets what was sent, then the end of the stream. It can still answer, except with
+  TLS 1.2, which ends both directions at once. Close the connection when it is done.
 
   Example:
 
@@ -544,3 +606,25 @@
         (arguments/misuse :magnetar/bad-option
                           (str "`port` of " socket ", which has a path and no port: call `local-address`.")
                           {:value socket :address address}))))
+
+(defn connection-information
+  "Returns what both sides of TLS agreed on, as a map; nil of a plain connection.
+
+  Does the handshake if that is not done yet, and then blocks and throws as `handshake` does.
+
+  Returns a map:
+    :protocol           :tlsv1.3 or :tlsv1.2
+    :cipher             the name of the cipher suite
+    :alpn               the protocol of ALPN, nil for none
+    :peer-certificates  the X509Certificates of the other side, its own first; empty for none
+    :sni-hostname       the name of the host that the client asked for, nil for none
+
+  Example:
+
+    (:alpn (net/connection-information conn)) ;=> \"h2\"
+
+  Erlang: ssl:connection_information/1."
+  {:erlang "ssl:connection_information/1" :added "0.2"}
+  [conn]
+  (enter "connection-information")
+  (handshake/information (connection/check "connection-information" conn)))

@@ -152,6 +152,7 @@
     magnetar.inspect/top "shows what runs in the program"
     magnetar.inspect/why-stuck "shows what runs in the program"
     magnetar.inspect/zombies "a simulation has none"
+    magnetar.net/connection-information "a simulation has no sockets"
     magnetar.net/local-address "a simulation has no sockets"
     magnetar.net/port "a simulation has no sockets"
     magnetar.net/remote-address "a simulation has no sockets"

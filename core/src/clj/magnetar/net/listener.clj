@@ -11,10 +11,12 @@
    [magnetar.net.active :as active]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
+   [magnetar.net.handshake :as handshake]
    [magnetar.net.options :as options]
    [magnetar.net.reader]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.tcp :as tcp]
+   [magnetar.net.tls :as tls]
    [magnetar.net.transport :as transport]
    [magnetar.net.unix :as unix])
   (:import
@@ -77,7 +79,8 @@
 (defn listen
   "A listener of the current process, if there is one, on a port or on {:path p}."
   [place options]
-  (let [socket (bound place options)
+  (let [secured (or (tls/server (:tls options)) identity)
+        socket (secured (bound place options))
         owner (active/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
                             (select-keys options options/of-connection) (group/group))]
@@ -123,5 +126,5 @@
   (let [deadline (clock/deadline (arguments/nanos :timeout timeout))
         socket (if (map? host)
                  (unix/connect (:path host) deadline)
-                 (tcp/connect host port deadline))]
+                 (handshake/connect host port (:tls options) deadline))]
     (opened socket options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout nil)))

@@ -14,9 +14,10 @@
   "The options of a connection, which `set-options` changes."
   [:active :packet :max-packet :as :send-timeout :idle-timeout :nodelay :keepalive :linger :recbuf :sndbuf])
 
-(def of-connect "The options of `connect`." (into of-connection [:timeout :else]))
-(def of-accept "The options of `accept`." of-connect)
-(def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address]))
+(def of-connect "The options of `connect`." (into of-connection [:tls :timeout :else]))
+(def of-connect-to-path "The options of `connect` to a path." (into of-connection [:timeout :else]))
+(def of-accept "The options of `accept`." of-connect-to-path)
+(def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address :tls]))
 (def of-path "The options of `listen` on a path." (into of-connection [:backlog]))
 
 (def of-udp "The options of a UDP socket, which `set-options` changes."
@@ -83,7 +84,7 @@
     :multicast-ttl (check-ttl x)
     (:add-membership :drop-membership) (check-group what x)
     (:nodelay :keepalive :reuse-address :broadcast :multicast-loop) (check-one-of what #{true false} "true or false" x)
-    (:host :else) nil))
+    (:host :else :tls) nil))
 
 (defn- with-compiled-layout [{:keys [packet] :as options}]
   (if (vector? packet)

@@ -6,7 +6,8 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.alerts :as alerts])
   (:import
    (java.net SocketException)))
 
@@ -50,8 +51,10 @@
 (defn reason
   "Erlang's word for an error of a socket; `otherwise` if it is not a usual one."
   [^Throwable cause otherwise]
-  (let [message (str (ex-message cause))]
-    (or (some (fn [[text word]] (when (str/includes? message text) word)) words) otherwise)))
+  (if (alerts/of-tls? cause)
+    (alerts/reason cause)
+    (let [message (str (ex-message cause))]
+      (or (some (fn [[text word]] (when (str/includes? message text) word)) words) otherwise))))
 
 (defn socket-failed
   "An error of the operating system that has no id of its own."
@@ -126,12 +129,22 @@
   (failure :magnetar/socket-closed :closed
            (str "`send` on " conn ", whose sending side is shut: send before `shutdown`.") {:socket conn}))
 
+(defn- tls-failed [operation-and-target cause data]
+  (failure :magnetar/tls-failed (alerts/reason cause) (str operation-and-target " failed in TLS: " (alerts/sentences cause)) data cause))
+
+(defn tls-failed-to-connect
+  "The handshake of `connect` failed."
+  [host port cause]
+  (tls-failed (str "`connect` to " (place host port)) cause {:host host :port port}))
+
 (defn lost
-  "The other side, or the network, ended the connection in the middle."
+  "The other side, or the network, ended the connection in the middle; or TLS failed."
   [operation conn cause]
-  (failure :magnetar/connection-lost (reason cause :closed)
-           (str "`" operation "` on " conn " failed: " (ex-message cause) ". The connection is closed; open a new one.")
-           {:socket conn} cause))
+  (if (alerts/of-tls? cause)
+    (tls-failed (str "`" operation "` on " conn) cause {:socket conn})
+    (failure :magnetar/connection-lost (reason cause :closed)
+             (str "`" operation "` on " conn " failed: " (ex-message cause) ". The connection is closed; open a new one.")
+             {:socket conn} cause)))
 
 (defn packet-too-long
   "A packet that came is longer than :max-packet."
