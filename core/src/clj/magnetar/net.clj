@@ -1,5 +1,5 @@
 (ns magnetar.net
-  "TCP, unix and UDP sockets, plain or with TLS, used by calls or by messages: gen_tcp, gen_udp and ssl.
+  "TCP, unix and UDP sockets, and TLS: Erlang's gen_tcp, gen_udp and ssl.
 
   open           listen accept connect handshake close shutdown drain
   use            send recv set-options controlling-process

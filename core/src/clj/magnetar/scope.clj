@@ -480,7 +480,7 @@
   `(shield* (fn [] ~@body)))
 
 (defn ^{:added "0.2"} on-cancel
-  "Calls f before the interrupt if this work is cancelled; returns an AutoCloseable.
+  "Calls f before the interrupt of a cancellation; returns an AutoCloseable.
 
   An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
   of a JDBC statement, after which the connection can be used again. f takes no arguments, and is called at

@@ -142,6 +142,9 @@
 (def ^:private excused
   "Examples that do not give here what they say, with the reason."
   '{magnetar.hot/unwatch "needs a folder src"
+    magnetar.http/port "a simulation has no sockets"
+    magnetar.http/status "a simulation has no sockets"
+    magnetar.http/stop "a simulation has no sockets"
     magnetar.inspect/analyze "needs a dump in a file"
     magnetar.inspect/deadlocks "shows what runs in the program"
     magnetar.inspect/leaks "shows what runs in the program"

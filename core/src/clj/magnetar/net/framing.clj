@@ -32,8 +32,8 @@
   [{:keys [^bytes bytes ^long from ^long to ^long searched] :as input}]
   (let [size (- to from)]
     (cond
+      (and (zero? size) (<= least-room (alength bytes) kept)) (->Input bytes 0 0 0) ; all of it is free again
       (< to (alength bytes)) input
-      (and (zero? size) (<= least-room (alength bytes) kept)) (->Input bytes 0 0 0)
       :else (let [larger (byte-array (max least-room (min longest-array (* 2 size))))]
               (System/arraycopy bytes from larger 0 size)
               (->Input larger 0 size (max 0 (- searched from)))))))
