@@ -1,10 +1,8 @@
 (ns kv.programs
-  "Starts the programs of Redis, from the PATH or as `bin/magnetar test --redis` has fetched them from Debian."
+  "Starts the programs of Redis, which are on the PATH."
   (:require
-   [clojure.java.io :as io]
    [clojure.string :as str])
   (:import
-   (java.io File)
    (java.net Socket)
    (java.util List)))
 
@@ -14,25 +12,10 @@
   "The folder of the checkout."
   (System/getProperty "magnetar.home"))
 
-(def ^:private fetched (io/file home ".cache/debian-redis"))
-
-(defn- program [name]
-  (let [file (io/file fetched "usr/bin" name)]
-    (if (.exists file) (str file) name)))
-
-(defn- libraries []
-  (->> (file-seq (io/file fetched "usr/lib"))
-       (filter #(re-find #"\.so[.\d]*$" (.getName ^File %)))
-       (map #(.getParent ^File %))
-       distinct
-       (str/join ":")))
-
 (defn builder
   "The start of a program with arguments; its error output goes with the other one."
   ^ProcessBuilder [name & arguments]
-  (let [builder (ProcessBuilder. ^List (into [(program name)] (map str) arguments))]
-    (.put (.environment builder) "LD_LIBRARY_PATH" (libraries))
-    (.redirectErrorStream builder true)))
+  (.redirectErrorStream (ProcessBuilder. ^List (into [name] (map str) arguments)) true))
 
 (defn output
   "Runs a program of Redis to its end; returns what it prints."

@@ -1,0 +1,217 @@
+(ns magnetar.drivers.postgres-test
+  "PostgreSQL on fibers: pgjdbc by itself, with HikariCP and with java.jdbc."
+  (:require
+   [clojure.java.jdbc :as jdbc]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.drivers.servers :as servers]
+   [magnetar.drivers.support :refer [cancelled-in eventually many parked-in? ping-pong why-stuck with-fibers]]
+   [magnetar.scope :as scope :refer [fork with-scope]])
+  (:import
+   (com.zaxxer.hikari HikariConfig HikariDataSource)
+   (java.sql Connection DriverManager PreparedStatement)
+   (javax.sql DataSource)
+   (org.postgresql PGConnection)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ^:dynamic *url* nil)
+
+(use-fixtures :once
+  (fn [f]
+    (let [{:keys [url stop]} (servers/start-postgres)]
+      (try
+        (binding [*url* url] (f))
+        (finally (stop))))))
+
+(defn- connect ^Connection []
+  (DriverManager/getConnection *url*))
+
+(defn- open-pool
+  (^HikariDataSource [] (open-pool 1 ""))
+  (^HikariDataSource [size settings]
+   (HikariDataSource.
+     (doto (HikariConfig.)
+       (.setPoolName "orders")
+       (.setJdbcUrl (str *url* settings))
+       (.setMaximumPoolSize size)))))
+
+(defn- value
+  "The value of the query's first row and column."
+  [^Connection connection sql]
+  (with-open [statement (.createStatement connection)
+              rows (.executeQuery statement sql)]
+    (when (.next rows) (.getObject rows 1))))
+
+(defn- pid
+  "The number of the server's process for the next connection of the pool."
+  [^DataSource pool]
+  (with-open [connection (.getConnection pool)]
+    (value connection "select pg_backend_pid()")))
+
+(defn- waiting
+  "How many queries wait for a lock, as another connection sees it."
+  [connection]
+  (value connection "select count(*) from pg_stat_activity where wait_event = 'advisory'"))
+
+(defn- runs?
+  "Does the server still run a query of this process?"
+  [connection pid]
+  (pos? (long (value connection (str "select count(*) from pg_stat_activity where state = 'active' and pid = " pid)))))
+
+(defn- with-lock
+  "Calls f with a connection that holds the lock for which `wait-for-lock` waits."
+  [f]
+  (with-open [holder (connect)]
+    (value holder "select pg_advisory_lock(7)")
+    (f holder)))
+
+(defn- execute [^Connection connection sql]
+  (with-open [statement (.createStatement connection)]
+    (.execute statement sql)))
+
+(def ^:private lock-sql "select pg_advisory_xact_lock(7)")
+
+(defn- wait-for-lock [connection]
+  (execute connection lock-sql))
+
+(defn- wait-gently [^Connection connection]
+  (with-open [statement (.createStatement connection)
+              _ (scope/on-cancel #(.cancel statement))]
+    (.execute statement lock-sql)))
+
+(defn- cancel-waiting
+  "Cancels work that waits for the lock."
+  [holder work]
+  (cancelled-in #(= 1 (waiting holder)) work))
+
+(deftest fibers-that-wait-for-a-query-hold-no-carrier
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool many "")]
+        (with-fibers many
+                     #(with-open [connection (.getConnection pool)] (wait-for-lock connection))
+                     (fn [threads]
+                       (is (eventually (= many (waiting holder))))
+                       (is (eventually (every? #(parked-in? "org.postgresql" %) threads)))
+                       (is (= 1000 (ping-pong)))
+                       (value holder "select pg_advisory_unlock(7)")))))))
+
+(deftest a-cancelled-query-closes-its-connection-and-the-pool-opens-another
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)
+              {:keys [status]} (cancel-waiting holder #(with-open [c (.getConnection pool)] (wait-for-lock c)))]
+          (is (= :cancelled status))
+          (is (not= before (pid pool)))
+          (testing "the server goes on with the query"
+            (is (runs? holder before)))
+          (value holder "select pg_advisory_unlock(7)")
+          (is (eventually (not (runs? holder before)))))))))
+
+(deftest the-server-ends-the-query-of-a-closed-connection-if-it-is-told-to-look
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool 1 "&options=-c%20client_connection_check_interval=100")]
+        (let [before (pid pool)]
+          (cancel-waiting holder #(with-open [c (.getConnection pool)] (wait-for-lock c)))
+          (is (eventually (not (runs? holder before)))))))))
+
+(deftest on-cancel-keeps-the-connection-in-the-pool
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)
+              {:keys [status error]} (cancel-waiting holder #(with-open [c (.getConnection pool)] (wait-gently c)))]
+          (is (= :cancelled status) (str error))
+          (is (= before (pid pool)))
+          (is (not (runs? holder before))))))))
+
+(defn- order-and-wait
+  "Inserts a row, waits for the lock, and rolls back if it does not get it."
+  [^DataSource pool]
+  (with-open [connection (.getConnection pool)]
+    (.setAutoCommit connection false)
+    (try
+      (execute connection "insert into orders values (1)")
+      (wait-gently connection)
+      (.commit connection)
+      (catch Throwable t
+        (scope/shield (.rollback connection))
+        (throw t)))))
+
+(deftest a-rollback-in-a-shield-keeps-the-connection
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (execute holder "create table orders (id int)")
+        (let [before (pid pool)
+              {:keys [status]} (cancel-waiting holder #(order-and-wait pool))]
+          (is (= :cancelled status))
+          (is (= before (pid pool)))
+          (is (zero? (long (value holder "select count(*) from orders"))))
+          (is (zero? (long (value holder "select count(*) from pg_locks where relation = 'orders'::regclass")))))
+        (execute holder "drop table orders")))))
+
+(deftest the-exception-of-a-cancelled-query-counts-as-a-failure-until-an-operation-throws-the-cancellation
+  (with-lock
+    (fn [holder]
+      (with-open [connection (connect)
+                  lone (connect)]
+        (is (= :cancelled (:status (cancel-waiting holder #(wait-gently connection)))))
+        (is (thrown-with-msg? clojure.lang.ExceptionInfo #"failed: ERROR: canceling statement due to user request"
+              (with-scope [s]
+                (let [f (fork s wait-gently lone)]
+                  (is (eventually (= 1 (waiting holder))))
+                  (scope/cancel f)))))))))
+
+(deftest a-connection-without-a-pool-is-closed-or-kept
+  (with-lock
+    (fn [holder]
+      (with-open [broken (connect)
+                  kept (connect)]
+        (cancel-waiting holder #(wait-for-lock broken))
+        (is (.isClosed broken))
+        (value holder "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'advisory'")
+        (is (eventually (zero? (long (waiting holder)))))
+        (let [before (value kept "select pg_backend_pid()")]
+          (cancel-waiting holder #(wait-gently kept))
+          (is (= before (value kept "select pg_backend_pid()"))))))))
+
+(deftest java-jdbc-cancels-a-prepared-statement
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)]
+          (is (= :cancelled
+                 (:status (cancel-waiting holder
+                            (fn []
+                              (jdbc/with-db-connection [db {:datasource pool}]
+                                (with-open [^PreparedStatement statement (jdbc/prepare-statement (jdbc/get-connection db) lock-sql)
+                                            _ (scope/on-cancel #(.cancel statement))]
+                                  (jdbc/query db [statement]))))))))
+          (is (= before (pid pool))))))))
+
+(defn- transact [^DataSource pool]
+  (with-open [connection (.getConnection pool)
+              _ (scope/on-cancel #(.cancelQuery ^PGConnection (.unwrap connection PGConnection)))]
+    (jdbc/with-db-transaction [db {:connection connection}]
+      (jdbc/execute! db ["create table sent (id int)"])
+      (jdbc/query db [lock-sql]))))
+
+(deftest java-jdbc-rolls-back-before-the-interrupt-in-an-on-cancel-around-the-transaction
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)]
+          (is (= :cancelled (:status (cancel-waiting holder #(transact pool)))))
+          (is (= before (pid pool)))
+          (is (nil? (value holder "select to_regclass('sent')"))))))))
+
+(deftest a-wait-for-a-connection-of-the-pool-is-explained
+  (with-open [pool (open-pool)
+              _ (.getConnection pool)]
+    (let [waits? #(= 1 (.getThreadsAwaitingConnection (.getHikariPoolMXBean pool)))
+          text (why-stuck waits? #(.close (.getConnection pool)))]
+      (is (re-find #"^fork \S+ waits at postgres_test.clj:\d+ for a connection of the pool \"orders\", whose connection is held by a thread that is not known\.$"
+                   text)))))
