@@ -20,7 +20,7 @@
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
    "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/gen-statem.md" "docs/guide/gen-event.md" "docs/guide/hot-code.md"
    "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md" "docs/guide/state.md"
-   "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md" "docs/guide/sockets.md" "docs/guide/services.md" "docs/guide/hangs.md" "docs/guide/debugging.md"
+   "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md" "docs/guide/sockets.md" "docs/guide/drivers.md" "docs/guide/services.md" "docs/guide/hangs.md" "docs/guide/debugging.md"
    "docs/guide/logging.md" "docs/guide/telemetry.md" "docs/guide/prompt.md"])
 
 (def ^:private of-the-prompt
