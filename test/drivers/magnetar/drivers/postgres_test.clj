@@ -4,7 +4,7 @@
    [clojure.java.jdbc :as jdbc]
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.drivers.servers :as servers]
-   [magnetar.drivers.support :refer [cancelled-in eventually many parked-in? ping-pong why-stuck with-fibers]]
+   [magnetar.drivers.support :refer [cancelled-in eventually execute many parked-in? ping-pong value why-stuck with-fibers]]
    [magnetar.scope :as scope :refer [fork with-scope]])
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
@@ -35,13 +35,6 @@
        (.setJdbcUrl (str *url* settings))
        (.setMaximumPoolSize size)))))
 
-(defn- value
-  "The value of the query's first row and column."
-  [^Connection connection sql]
-  (with-open [statement (.createStatement connection)
-              rows (.executeQuery statement sql)]
-    (when (.next rows) (.getObject rows 1))))
-
 (defn- pid
   "The number of the server's process for the next connection of the pool."
   [^DataSource pool]
@@ -64,10 +57,6 @@
   (with-open [holder (connect)]
     (value holder "select pg_advisory_lock(7)")
     (f holder)))
-
-(defn- execute [^Connection connection sql]
-  (with-open [statement (.createStatement connection)]
-    (.execute statement sql)))
 
 (def ^:private lock-sql "select pg_advisory_xact_lock(7)")
 

@@ -4,7 +4,9 @@
    [clojure.string :as str]
    [magnetar.channel :as channel]
    [magnetar.inspect :as inspect]
-   [magnetar.scope :as scope :refer [fork with-scope]]))
+   [magnetar.scope :as scope :refer [fork with-scope]])
+  (:import
+   (java.sql Connection)))
 
 (set! *warn-on-reflection* true)
 
@@ -29,6 +31,17 @@
   "True once the expression is true; false if it does not come to be."
   [expression]
   `(wait-until (fn [] ~expression)))
+
+(defn execute [^Connection connection sql]
+  (with-open [statement (.createStatement connection)]
+    (.execute statement sql)))
+
+(defn value
+  "The value of the query's first row and column."
+  [^Connection connection sql]
+  (with-open [statement (.createStatement connection)
+              rows (.executeQuery statement sql)]
+    (when (.next rows) (.getObject rows 1))))
 
 (def many
   "More fibers than there can be carriers: one for each processor, and the eight that Magnetar may add."
