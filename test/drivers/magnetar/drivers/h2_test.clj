@@ -76,7 +76,7 @@
 (def ^:private sum-sql "select sum(length(note)) from notes")
 
 (defn- with-file
-  "Calls f with the URL of a database in a file, which H2 reads anew for each query. `prefix` names a file system of H2."
+  "Calls f with the URL of a database in a file, which H2 reads again for each query. `prefix` names a file system of H2."
   [prefix f]
   (let [folder (servers/new-folder)
         url (str "jdbc:h2:" prefix folder "/notes;CACHE_SIZE=0")]

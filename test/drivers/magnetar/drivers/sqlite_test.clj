@@ -88,3 +88,24 @@
             (execute writer "commit")
             (is (eventually (not= :running (:status (scope/result f)))))))
         (is (= 1 (value connection "select count(*) from jobs")))))))
+
+(defn- insert-gently [^Connection connection thread called]
+  (with-open [statement (.createStatement connection)
+              _ (scope/on-cancel #(do (.cancel statement) (deliver called true)) {:timeout :infinity})]
+    (deliver thread (Thread/currentThread))
+    (.execute statement insert)))
+
+(deftest a-wait-for-a-writer-ends-with-the-writer-also-after-cancel
+  (with-writer
+    (fn [folder writer]
+      (with-open [connection (connect folder)]
+        (scope/with-scope [s]
+          (let [[thread called] (repeatedly promise)
+                f (scope/fork s as-cancelled #(insert-gently connection thread called))]
+            (is (eventually (and (realized? thread) (steps? @thread))))
+            (scope/cancel f)
+            (is (true? @called))
+            (is (steps? @thread))
+            (execute writer "commit")
+            (is (eventually (not= :running (:status (scope/result f)))))))
+        (is (<= 0 (long (value connection "select count(*) from jobs")) 1))))))
