@@ -386,8 +386,9 @@
 
   Blocks until the packet is there; a fiber parks.
 
-  Throws a TimeoutException when time runs out, which loses nothing; and an ExceptionInfo if the connection is
-  active, closed (:closed) or lost (:econnreset), or if a packet is too long (:emsgsize).
+  Throws a TimeoutException when time runs out, which loses nothing. Throws an ExceptionInfo if the connection
+  is closed (:closed), lost (:econnreset) or idle for too long (:etimedout), or if a packet is too long
+  (:emsgsize) or cannot be read (:einval). Throws an IllegalStateException if the connection is active.
 
   Cancellation: closes the connection if the fiber waits for the network.
 
@@ -397,7 +398,7 @@
 
   Example:
 
-    (net/recv conn {:timeout 1000 :else nil})
+    (net/recv conn {:timeout 1000 :else :late})
 
   Erlang: gen_tcp:recv/3."
   {:erlang "gen_tcp:recv/3" :added "0.2"}
@@ -531,8 +532,8 @@
 
   Blocks until there is one; a fiber parks.
 
-  Throws a TimeoutException when time runs out, and an ExceptionInfo if the socket is active or closed
-  (:closed).
+  Throws a TimeoutException when time runs out, an ExceptionInfo if the socket is closed (:closed), and an
+  IllegalStateException if it is active.
 
   Cancellation: closes the socket if the fiber waits for the network.
 

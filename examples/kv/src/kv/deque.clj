@@ -21,7 +21,8 @@
 (defn nth
   "The element at the index, or nil."
   [{:keys [^long start items]} ^long i]
-  (get items (+ start i)))
+  (when (< -1 i (core/count items)) ; also because a client's index may be too large to add
+    (get items (+ start i))))
 
 (defn push-left
   "The list with x before its first element."

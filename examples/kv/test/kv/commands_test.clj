@@ -51,7 +51,8 @@
          (replies "lpush l a b c" "lrange l 0 -1" "rpush l d" "lrange l -3 10" "lindex l 0" "lindex l -1" "lindex l 2" "lindex l 9" "llen l")))
   (is (= [3 "a" "c" ["b"] 0 nil :nil-array :none]
          (replies "rpush l a b c" "lpop l" "rpop l" "lpop l 5" "llen l" "lpop l" "rpop l 2" "type l")))
-  (is (= [2 [] "ERR value is out of range, must be positive" []] (replies "rpush l a b" "lpop l 0" "lpop l -1" "lrange l 5 9"))))
+  (is (= [2 [] "ERR value is out of range, must be positive" []] (replies "rpush l a b" "lpop l 0" "lpop l -1" "lrange l 5 9")))
+  (is (= [2 "a" nil nil] (replies "rpush l a b" "lpop l" "lindex l 9223372036854775807" "lindex l -9223372036854775808"))))
 
 (deftest hashes
   (is (= [2 0 "2" nil ["2" nil] 1 0 2] (replies "hset h a 1 b 2" "hset h a 2" "hget h a" "hget h c" "hmget h a c" "hexists h a" "hexists h c" "hlen h")))

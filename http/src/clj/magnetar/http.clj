@@ -39,7 +39,7 @@
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
     :max-events       how many resets, pings and settings of HTTP/2 one connection may send in a second before
                       it is closed. Default 128
-    :drain-timeout    how long a server of `start-link` lets requests end when it stops. Default 4000 ms
+    :drain-timeout    how long a server of `start-link` lets requests end when it stops. Default 3000 ms
 
   The artifact is magnetar:magnetar-http. Jetty logs by SLF4J: add a back end of it to see that.
 
@@ -92,7 +92,8 @@
   (actor/flag :trap-exit true)
   (try
     (let [server (server/start handler options)]
-      (server/own (actor/self) server)
+      (when-not (server/own (actor/self) server) ; it was killed meanwhile
+        (server/close server))
       [:ok server])
     (catch clojure.lang.ExceptionInfo e
       [:error (assoc (ex-data e) :message (ex-message e))])))
@@ -110,8 +111,8 @@
   "Starts a server as a process that is linked to this process.
 
   The server stops when the process ends. On :shutdown it first lets the requests in progress end, at most for
-  :drain-timeout, which is to be shorter than the :shutdown of the child spec. A kill closes the port and the
-  connections at once.
+  :drain-timeout. Those that are cancelled then have another second to clean up, so the :shutdown of the child
+  spec has to be more than a second longer. A kill closes the port and the connections at once.
 
   Returns [:ok pid], or [:error why] where why is a map with a :magnetar/reason, as of a port in use.
 

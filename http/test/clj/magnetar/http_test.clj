@@ -124,6 +124,17 @@
       (let [text (get-raw server "/orders")]
         [(status-of text) text (mapv (juxt :site (comp ex-message :error)) @failures)]))))
 
+;; Jetty takes a close before the end for a client that has gone.
+(deftest a-handler-may-close-a-body-of-which-it-has-read-a-part
+  (with-server [server (fn [{:keys [body]}]
+                         (let [line (with-open [in (io/reader body)] (.readLine ^java.io.BufferedReader in))]
+                           (scope/sleep 1) ; throws if the request was cancelled
+                           {:status 200 :body (str line " " (try (.read ^InputStream body) (catch IOException e (ex-message e))))}))
+                nil]
+    (let [text (str "first\n" (apply str (repeat 20000 "x")))]
+      (is (str/ends-with? (exchange server (str "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: " (count text) "\r\n\r\n" text))
+                          "first The handler has closed the body of the request.")))))
+
 (deftest a-handler-that-throws-is-reported-once-and-shows-the-client-nothing
   (doseq [thrown [(ex-info "the password is 1234" {:k "1234"}) (AssertionError. "1234") (StackOverflowError. "1234")]]
     (let [[status text reported] (answered-and-reported (fn [_] (throw thrown)))]

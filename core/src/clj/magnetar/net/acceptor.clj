@@ -28,7 +28,7 @@
 ;; ---- arrivals: a stream, or what `accept` threw
 
 (defn- drop-arrival [arrival]
-  (when-not (instance? Throwable arrival)
+  (when-not (or (nil? arrival) (instance? Throwable arrival)) ; nil if the listener was closed meanwhile
     (transport/close-quietly arrival)))
 
 (defn- arrived

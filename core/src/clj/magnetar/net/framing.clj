@@ -32,7 +32,8 @@
   [{:keys [^bytes bytes ^long from ^long to ^long searched] :as input}]
   (let [size (- to from)]
     (cond
-      (and (zero? size) (<= least-room (alength bytes) kept)) (->Input bytes 0 0 0) ; all of it is free again
+      (and (zero? size) (< kept (alength bytes))) (->Input (byte-array least-room) 0 0 0)
+      (and (zero? size) (<= least-room (alength bytes))) (->Input bytes 0 0 0) ; all of it is free again
       (< to (alength bytes)) input
       :else (let [larger (byte-array (max least-room (min longest-array (* 2 size))))]
               (System/arraycopy bytes from larger 0 size)

@@ -45,18 +45,25 @@
         n (.read in one 0 1)]
     (if (neg? n) -1 (bit-and 255 (aget one 0)))))
 
+(defn- check-open [closed?]
+  (when closed?
+    (throw (IOException. "The handler has closed the body of the request."))))
+
 (defn stream
-  "The body of the request. A read beyond `most` bytes throws an IOException."
+  "The body of the request. A read beyond `most` bytes throws an IOException, and so does one after `close`. Jetty takes a close of its own
+  stream before the end for a client that has gone, so it is not told; it drops the rest after the response."
   ^InputStream [^Request request most facts]
   (let [in (Content$Source/asInputStream request)
         total (long-array 1)
-        count-in #(counted facts total most %)]
+        closed? (volatile! false)
+        count-in #(counted facts total most %)
+        reading #(do (check-open @closed?) (watched facts %))]
     (proxy [InputStream] []
       (read
-        ([] (let [b (long (watched facts #(read-byte in)))]
+        ([] (let [b (long (reading #(read-byte in)))]
               (count-in (if (neg? b) -1 1))
               (int b)))
-        ([^bytes bytes] (int (count-in (watched facts #(long (.read in bytes 0 (alength bytes)))))))
-        ([^bytes bytes from length] (int (count-in (watched facts #(long (.read in bytes (int from) (int length))))))))
-      (available [] (.available in))
-      (close [] (.close in)))))
+        ([^bytes bytes] (int (count-in (reading #(long (.read in bytes 0 (alength bytes)))))))
+        ([^bytes bytes from length] (int (count-in (reading #(long (.read in bytes (int from) (int length))))))))
+      (available [] (if @closed? 0 (.available in)))
+      (close [] (vreset! closed? true)))))

@@ -15,7 +15,7 @@
    :request-timeout 30000
    :header-timeout 10000
    :idle-timeout 60000
-   :drain-timeout 4000
+   :drain-timeout 3000
    :max-concurrent 1000
    :max-queue 1000
    :max-header 8192
