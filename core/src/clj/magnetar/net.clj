@@ -413,8 +413,8 @@
 (defn set-options
   "Changes options of a connection or UDP socket; returns nil.
 
-  The namespace lists the options of connections; those of UDP sockets are in `open`, except :host and
-  :reuse-address.
+  The namespace lists the options of connections; options of UDP sockets are in `open`, except :host
+  and :reuse-address.
 
   Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
   left of one before. After {:active false} no message follows, except one that is on its way. A new :packet

@@ -8,12 +8,11 @@
    [magnetar.impl.runtime]
    [magnetar.net :as net]
    [magnetar.net-certificates :as certificates]
+   [magnetar.net-support :refer [as-stream home in-process next-message refused thrown]]
    [magnetar.net.alerts :as alerts]
-   [magnetar.otp.scenarios :as scenarios]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [collecting eventually limit-ms message-of with-failures]])
+   [magnetar.support :refer [eventually limit-ms message-of with-failures]])
   (:import
-   (clojure.lang IExceptionInfo)
    (java.io InputStream)
    (java.net ServerSocket Socket)
    (java.security.cert X509Certificate)
@@ -22,11 +21,7 @@
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :each
-  (fn [test]
-    (collecting (atom []) (fn [] (scenarios/leaving-nobody #(actor/with-process {} (test)))))))
-
-(def ^:private home "127.0.0.1")
+(use-fixtures :each in-process)
 
 (defn- served-by [name]
   (certificates/identity-of name))
@@ -39,23 +34,6 @@
 
 (defn- connect [l & [tls options]]
   (net/connect home (net/port l) (merge {:tls (trusting tls)} options)))
-
-(defn- thrown
-  "[id reason message] of what f throws."
-  [f]
-  (try
-    [:done (f)]
-    (catch Exception e
-      (let [{:magnetar/keys [reason] word :reason} (.getData ^IExceptionInfo e)]
-        [reason word (ex-message e)]))))
-
-(defmacro ^:private refused [& body]
-  `(thrown (fn [] ~@body)))
-
-(defn- next-message []
-  (receive
-    message message
-    (after limit-ms :late)))
 
 (defn- accepting
   "[outcome-of-f value]: calls f with what the listener accepts, in another process, while (g) runs here."
@@ -83,8 +61,6 @@
     (net/close l)
     (net/set-options served (merge {:active :once} options))
     [client served]))
-
-(def ^:private as-stream {:active false :packet :line :as :string})
 
 ;; ---- the same as plain connections
 

@@ -143,7 +143,7 @@
             (of-servers 'magnetar.gen-statem machine [:ok :on 0]))))
 
 (def ^:private no-starts
-  "Names of api.edn that read like starts and start no process, or more than one; and those of magnetar.http, which its own suite tests."
+  "Names of api.edn that read like starts and start no process, or more than one; and the starts of magnetar.http, which its own suite tests."
   '#{magnetar.http/start magnetar.http/start-link magnetar.inspect/restarts magnetar.otel/start magnetar.telemetry/start-metrics
      magnetar.task.supervisor/async-opt magnetar.actor/start-timer magnetar.inspect/start-watchdog magnetar.task/async-stream magnetar.task.supervisor/async-stream
      magnetar.task.supervisor/async-stream-nolink magnetar.test/restart-storm})

@@ -7,12 +7,11 @@
   One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there is the fiber; and :closed?."
   {:no-doc true}
   (:require
-   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net.transport :as transport])
   (:import
    (clojure.lang PersistentQueue)
-   (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
+   (java.util.concurrent CompletableFuture TimeoutException)
    (magnetar.kernel.fiber Fiber Fibers)))
 
 (set! *warn-on-reflection* true)
@@ -94,15 +93,9 @@
   (let [[before _] (swap-vals! (.-state acceptor) update :waiting without wait)]
     (boolean (some #(identical? wait %) (:waiting before)))))
 
-(defn- get-until [^CompletableFuture wait deadline]
-  (let [left (clock/left deadline)]
-    (if (= clock/infinite left)
-      (.get wait)
-      (.get wait left TimeUnit/NANOSECONDS))))
-
 (defn- await-arrival [acceptor ^CompletableFuture wait deadline]
   (try
-    (get-until wait deadline)
+    (transport/get-until wait deadline)
     (catch TimeoutException _
       (if (left? acceptor wait)
         ::transport/timeout

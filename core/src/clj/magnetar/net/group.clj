@@ -2,10 +2,10 @@
   "The open connections of a listener. One that is closed leaves the group, so that no closed connection is kept."
   {:no-doc true}
   (:require
-   [magnetar.impl.clock :as clock]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.transport :as transport])
   (:import
-   (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
+   (java.util.concurrent CompletableFuture TimeoutException)
    (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -30,13 +30,10 @@
 (defn await-empty
   "Waits until there is no member, or until the deadline."
   [group deadline]
-  (let [{:keys [members ^CompletableFuture left]} (swap! group update :left #(or % (CompletableFuture.)))
-        nanos (clock/left deadline)]
+  (let [{:keys [members left]} (swap! group update :left #(or % (CompletableFuture.)))]
     (when (seq members)
       (try
-        (if (= clock/infinite nanos)
-          (.get left)
-          (.get left nanos TimeUnit/NANOSECONDS))
+        (transport/get-until left deadline)
         (catch TimeoutException _)
         (catch InterruptedException e
           (.check (Fiber/current))

@@ -8,7 +8,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.io IOException)
-   (java.util.concurrent TimeUnit)
+   (java.util.concurrent Future TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.fiber Fiber)))
 
@@ -51,6 +51,14 @@
     :else path))
 
 ;; ---- waits
+
+(defn get-until
+  "The value of a future. Throws the JDK's TimeoutException after the deadline."
+  [^Future future deadline]
+  (let [left (clock/left deadline)]
+    (if (= clock/infinite left)
+      (.get future)
+      (.get future left TimeUnit/NANOSECONDS))))
 
 (defn check-interrupt
   "Throws if the thread was interrupted while it used a socket: what cancels it, else an InterruptedException."

@@ -16,7 +16,7 @@
    (java.nio.channels ServerSocketChannel SocketChannel)
    (java.nio.file Files LinkOption Path)
    (java.nio.file.attribute BasicFileAttributes)
-   (java.util.concurrent ExecutionException FutureTask TimeUnit TimeoutException)
+   (java.util.concurrent ExecutionException FutureTask TimeoutException)
    (magnetar.kernel.fiber Fiber Fibers)))
 
 (set! *warn-on-reflection* true)
@@ -51,18 +51,15 @@
 (defn- outcome
   "What the read has read, once it has ended."
   [^FutureTask task deadline]
-  (let [left (clock/left deadline)]
-    (try
-      (if (= clock/infinite left)
-        (.get task)
-        (.get task left TimeUnit/NANOSECONDS))
-      (catch TimeoutException _
-        (throw (SocketTimeoutException. "no byte in time")))
-      (catch ExecutionException e
-        (throw (ex-cause e)))
-      (catch InterruptedException e
-        (.check (Fiber/current))
-        (throw e)))))
+  (try
+    (transport/get-until task deadline)
+    (catch TimeoutException _
+      (throw (SocketTimeoutException. "no byte in time")))
+    (catch ExecutionException e
+      (throw (ex-cause e)))
+    (catch InterruptedException e
+      (.check (Fiber/current))
+      (throw e))))
 
 (defn- take-read
   "Copies bytes of a read that has ended into the array; how many. The rest stays for the next one."

@@ -91,7 +91,7 @@
   (and cause (some #(identical? cause %) (take 20 (take-while some? (iterate ex-cause e))))))
 
 (defn- status-of-client
-  "The status for what reading from the client or writing to it met, if that is what ended the handler; :gone if there is none to answer; else nil."
+  "The status for what reading from the client or writing to it met, if that is what ended the handler; :gone if there is no client to answer; else nil."
   [{:keys [too-large failure write-failure]} e]
   (cond
     (caused-by? e write-failure) :gone
