@@ -85,6 +85,7 @@
                 (run! #(% this to) members))))))
 
 (defn define
-  "Defines a final class in the loader."
-  ^Class [^DynamicClassLoader loader class-name above interfaces members]
-  (.defineClass loader class-name (bytes-of class-name above interfaces members) nil))
+  "Defines a final class in the loader, and initialises it: a class that is first used where the stack is full could never be used again."
+  ^Class [^DynamicClassLoader loader ^String class-name above interfaces members]
+  (.defineClass loader class-name (bytes-of class-name above interfaces members) nil)
+  (Class/forName class-name true loader))
