@@ -1,5 +1,6 @@
 (ns magnetar.analyze-test
   "What dumps tell, in a file or as data, and the state that is printed on a signal."
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

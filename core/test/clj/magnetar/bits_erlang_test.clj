@@ -1,5 +1,6 @@
 (ns magnetar.bits-erlang-test
   "Layouts give what real Erlang gives: the cases of bits-golden.edn, which bits.escript beside it writes with an installed Erlang."
+  {:wakes false}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

@@ -1,5 +1,6 @@
 (ns magnetar.bits-formats-test
   "Layouts of formats as they are: IPv4 and TCP headers, PNG, MP3, DNS."
+  {:wakes false}
   (:refer-clojure :exclude [chunk])
   (:require
    [clojure.string :as str]

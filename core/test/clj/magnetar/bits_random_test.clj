@@ -1,5 +1,6 @@
 (ns magnetar.bits-random-test
   "Layouts at random: what is built is parsed again, from every kind of source, and integers stand as a model in text says."
+  {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
    [clojure.test.check :as tc]

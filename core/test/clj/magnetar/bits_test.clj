@@ -1,5 +1,6 @@
 (ns magnetar.bits-test
   "Layouts: what segments mean, sources, building, patterns, misuse."
+  {:wakes false}
   (:require
    [clojure.test :refer [are deftest is testing]]
    [magnetar.bits :as bits]

@@ -1,6 +1,7 @@
 (ns magnetar.errors-test
   "Each example of the page about errors raises the id that it stands under, and what stands there instead works; `explain` prints the
   sections, and `pst` failures."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]

@@ -1,6 +1,7 @@
 (ns magnetar.examples-test
   "The examples in the docstrings read, compile, and give what they say."
-  {:limit 180000}
+  {:wakes false
+   :limit 180000}
   (:require
    [clojure.test :refer [are deftest is]]
    [magnetar.dev.examples :as examples]

@@ -1,5 +1,6 @@
 (ns magnetar.hooks-test
   "The hooks for clj-kondo, run without it: what they give is plain Clojure that binds what the macros bind."
+  {:wakes false}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

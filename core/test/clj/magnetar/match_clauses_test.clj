@@ -1,5 +1,6 @@
 (ns magnetar.match-clauses-test
   "The clauses of `receive` and `match`: their grammar, their errors, what they become and what that costs."
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

@@ -1,5 +1,6 @@
 (ns magnetar.match-property-test
   "Patterns against a reader of patterns that is too simple to be wrong."
+  {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
    [clojure.test.check :as check]

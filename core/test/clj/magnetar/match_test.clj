@@ -1,5 +1,6 @@
 (ns magnetar.match-test
   "Patterns: what they match, what they bind, and guards."
+  {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.impl.match.clauses :as clauses]

@@ -2,7 +2,8 @@
   "The likely mistakes of a newcomer: what each program prints says what is wrong, where, and what to do, in at most a screen.
 
   The programs and what they print are in core/test/resources/mistakes; run with -Dmagnetar.goldens=write to write what they print now, and read it."
-  {:limit 120000}
+  {:wakes false
+   :limit 120000}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

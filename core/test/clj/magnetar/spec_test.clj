@@ -1,5 +1,6 @@
 (ns magnetar.spec-test
   "Each clause of SPEC.md names a test that proves it and that cites it, and no test cites a clause that does not exist."
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.set :as set]

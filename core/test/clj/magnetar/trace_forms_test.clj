@@ -1,6 +1,7 @@
 (ns magnetar.trace-forms-test
   "`trace-forms`: the path of forms to the one that threw. From the tests of clojure.tools.trace come those of a `let`, a function, a map and of
   errors of all kinds; their message of the exception is what the path says here."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]

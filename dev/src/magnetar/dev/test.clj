@@ -18,6 +18,9 @@
 
 (def ^:private default-limit-ms 120000)
 
+(def ^:private without-hand-off
+  (= "false" (System/getProperty "magnetar.hand-off")))
+
 ;; The counts, and what runs now, {:test var :deadline nanos :ended the test before}. Written by the test thread, read by the watchdog.
 (def ^:private running (atom nil))
 
@@ -74,17 +77,29 @@
     (and (silent? (symbol test-var))
          (= before (failures @t/*report-counters*)))))
 
+(defn- seconds-since [start]
+  (/ (double (- (System/nanoTime) (long start))) 1e9))
+
 (defn- run-one
-  "Runs one test; counts it as passed or failed in `running`."
+  "Runs one test; counts it as passed or failed in `running`, and notes that it took long."
   [test-var]
   (swap! running assoc :test test-var :deadline (deadline test-var))
-  (let [passed? (passes? test-var)]
+  (let [start (System/nanoTime)
+        passed? (passes? test-var)
+        seconds (seconds-since start)]
+    (when (< 10 seconds)
+      (swap! running update :long conj [(:name (meta test-var)) seconds]))
     (swap! running (fn [counts]
                      (cond-> (update (assoc counts :test nil :ended (symbol test-var)) (if passed? :pass-tests :fail-tests) inc)
                        passed? (update :scenarios into (scenarios/ids-in (:otp (meta test-var)))))))))
 
-(defn- test-vars [ns-sym]
-  (sort-by (comp :line meta) (filter (comp :test meta) (vals (ns-interns ns-sym)))))
+(defn- test-vars
+  "The tests of a namespace. Those marked ^:if-named are left out, unless the namespace is chosen by name."
+  [ns-sym]
+  (->> (vals (ns-interns ns-sym))
+       (filter (comp :test meta))
+       (remove (comp (if (:chosen? @running) (constantly false) :if-named) meta))
+       (sort-by (comp :line meta))))
 
 (defn- run-loaded [ns-sym]
   (binding [t/*report-counters* (ref t/*initial-report-counters*)]
@@ -103,14 +118,18 @@
          (when-not (silent? (str ns-sym " (" what ")"))
            (swap! running update :fail-tests inc)))))
 
-(defn- seconds [from]
-  (format "%.1f s" (/ (double (- (System/nanoTime) (long from))) 1e9)))
+(defn- print-time [indent named seconds]
+  (println (format (str indent "%-50s %.1f s") named seconds)))
 
-(defn- run-namespace [ns-sym]
+(defn- run-namespace
+  "Runs the tests of a namespace, and prints how long it took, with each test that took long."
+  [ns-sym]
   (let [start (System/nanoTime)]
+    (swap! running assoc :long [])
     (when (attempt "load" ns-sym #(require ns-sym))
       (attempt "run" ns-sym #(run-loaded ns-sym)))
-    (println (format "  %-50s %s" ns-sym (seconds start)))
+    (print-time "  " ns-sym (seconds-since start))
+    (run! (partial apply print-time "    ") (:long @running))
     (flush)))
 
 (defn- ns-of
@@ -121,13 +140,15 @@
       (vary-meta named merge (some #(when (map? %) %) (take 2 more))))))
 
 (defn test-namespaces
-  "Names of the namespaces in the *_test.clj files below `folders`, sorted: those marked ^:slow, or the others."
+  "Names of the namespaces in the *_test.clj files below `folders`, sorted: those marked ^:slow, or the others.
+  Where fibers are woken without hand-off, those marked `:wakes false` are left out: it makes no difference to them."
   ([folders] (test-namespaces folders (Boolean/getBoolean "magnetar.slow")))
   ([folders slow?]
    (->> (mapcat (comp file-seq io/file) folders)
         (filter #(str/ends-with? (.getName ^File %) "_test.clj"))
         (map ns-of)
         (filter #(= slow? (boolean (:slow (meta %)))))
+        (remove #(and without-hand-off (false? (:wakes (meta %)))))
         distinct
         sort)))
 
@@ -143,7 +164,7 @@
   (let [{:keys [pass-tests fail-tests]} @running]
     (record-scenarios (:scenarios @running))
     (spit counts-file (str pass-tests " " fail-tests "\n"))
-    (println (str suite ": " pass-tests " passed, " fail-tests " failed in " (seconds start)))
+    (println (format "%s: %d passed, %d failed in %.1f s" suite pass-tests fail-tests (seconds-since start)))
     (flush)
     ;; halt: a fiber or pool thread that a test left behind must not hold up the run.
     (.halt (Runtime/getRuntime) (if (zero? (long fail-tests)) 0 1))))
@@ -153,7 +174,7 @@
   Writes \"PASSED FAILED\" to `counts-file`; ends the JVM with 0 or 1."
   [suite counts-file folders & chosen]
   (let [start (System/nanoTime)]
-    (reset! running {:pass-tests 0 :fail-tests 0 :scenarios []})
+    (reset! running {:pass-tests 0 :fail-tests 0 :scenarios [] :chosen? (boolean (seq chosen))})
     (start-watchdog counts-file)
     (alarms/keep-standard-error)
     (println (str "Suite " suite))

@@ -1,5 +1,6 @@
 (ns magnetar.dev.aot-test
   "The jar that programs start from: Clojure loads its classes, never its sources."
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

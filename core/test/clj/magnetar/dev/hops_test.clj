@@ -1,5 +1,6 @@
 (ns magnetar.dev.hops-test
   "How a recording of entered methods is counted. `magnetar.dev.hops-program-test` records real programs."
+  {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.dev.hops :as hops]

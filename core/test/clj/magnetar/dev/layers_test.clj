@@ -1,5 +1,6 @@
 (ns magnetar.dev.layers-test
   "The report of layers on small trees with known layers and planted circles."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]

@@ -1,5 +1,6 @@
 (ns magnetar.dev.lint-test
   "Each gate of lint finds the fault that is planted for it, and nothing in this checkout that it must not."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]

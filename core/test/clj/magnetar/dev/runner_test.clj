@@ -1,5 +1,6 @@
 (ns magnetar.dev.runner-test
   "The test runner itself: what it counts, and how a hang ends."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
@@ -7,14 +8,16 @@
    [magnetar.dev.scenarios :as scenarios]))
 
 (defn- run-suite
-  "Runs a suite whose only folder holds `files`, a map of paths to texts, in a JVM of its own."
-  [files]
+  "Runs a suite whose only folder holds `files`, a map of paths to texts, in a JVM of its own: all of it, or the namespaces in `chosen`.
+  `options` are the JVM's."
+  [files & {:keys [options chosen]}]
   (let [folder (str (temporary-folder))
         counts (str folder "/counts")]
     (doseq [[path text] files] (write folder path text))
-    (assoc (start {} (str (System/getProperty "java.home") "/bin/java")
-                  "-cp" (str (System/getProperty "java.class.path") ":" folder)
-                  "clojure.main" "-m" "magnetar.dev.test" "planted" counts folder)
+    (assoc (apply start {} (concat [(str (System/getProperty "java.home") "/bin/java")] options
+                                   ["-cp" (str (System/getProperty "java.class.path") ":" folder)
+                                    "clojure.main" "-m" "magnetar.dev.test" "planted" counts folder]
+                                   chosen))
            :counts (str/trim (slurp counts)))))
 
 (deftest passed-and-failed-tests-are-counted
@@ -23,6 +26,17 @@
     (is (= [1 "2 2"] [exit counts]))
     (is (re-find #"planted: 2 passed, 2 failed in " out))
     (is (re-find #"b\.c-test +\d+\.\d s" out))))
+
+(deftest tests-that-are-run-only-by-name-are-left-out-of-the-suite
+  (let [files {"a_test.clj" "(ns a-test (:require [clojure.test :refer :all])) (deftest each (is true)) (deftest ^:if-named large (is true))"}]
+    (is (= "1 0" (:counts (run-suite files))))
+    (is (= "2 0" (:counts (run-suite files {:chosen ["a-test"]}))))))
+
+(deftest tests-in-which-nobody-is-woken-are-left-out-without-hand-off
+  (let [files {"a_test.clj" "(ns a-test {:wakes false} (:require [clojure.test :refer :all])) (deftest a (is true))"
+               "b_test.clj" "(ns b-test (:require [clojure.test :refer :all])) (deftest b (is true))"}]
+    (is (= "1 0" (:counts (run-suite files {:options ["-Dmagnetar.hand-off=false"]}))))
+    (is (= "2 0" (:counts (run-suite files))))))
 
 (deftest fixtures-wrap-as-in-clojure-test
   (let [{:keys [exit counts out]}

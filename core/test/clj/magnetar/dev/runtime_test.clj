@@ -1,5 +1,6 @@
 (ns magnetar.dev.runtime-test
   "What a Java that is too old, or a checkout without compiled kernel, is told."
+  {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.impl.runtime :as runtime]))

@@ -1,5 +1,6 @@
 (ns magnetar.dev.shell-test
   "The prompt is a process; a program waits at its end for what is alive."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]

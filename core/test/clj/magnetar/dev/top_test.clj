@@ -1,5 +1,6 @@
 (ns magnetar.dev.top-test
   "What bin/magnetar top shows, and what its keys do. The terminal itself was looked at by hand."
+  {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]

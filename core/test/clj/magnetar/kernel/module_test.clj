@@ -1,5 +1,6 @@
 (ns magnetar.kernel.module-test
   "The kernel on the module path, as docs/guide/java.md shows it."
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

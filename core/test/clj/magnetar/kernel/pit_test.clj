@@ -1,4 +1,5 @@
 (ns magnetar.kernel.pit-test
+  {:wakes false}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

@@ -31,11 +31,11 @@
 (deftest ours-does-its-workloads (does-its-workloads "Magnetar"))
 (deftest go-does-its-workloads (does-its-workloads "Go"))
 (deftest erlang-does-its-workloads (does-its-workloads "Erlang"))
-(deftest core-async-with-go-blocks-does-its-workloads (does-its-workloads "core.async, go"))
-(deftest core-async-with-io-threads-does-its-workloads (does-its-workloads "core.async, io-thread"))
-(deftest jox-does-its-workloads (does-its-workloads "jox"))
-(deftest kotlin-does-its-workloads (does-its-workloads "Kotlin"))
-(deftest pekko-does-its-workloads (does-its-workloads "Pekko"))
+(deftest ^:if-named core-async-with-go-blocks-does-its-workloads (does-its-workloads "core.async, go"))
+(deftest ^:if-named core-async-with-io-threads-does-its-workloads (does-its-workloads "core.async, io-thread"))
+(deftest ^:if-named jox-does-its-workloads (does-its-workloads "jox"))
+(deftest ^:if-named kotlin-does-its-workloads (does-its-workloads "Kotlin"))
+(deftest ^:if-named pekko-does-its-workloads (does-its-workloads "Pekko"))
 (deftest virtual-threads-do-their-workloads (does-its-workloads "virtual threads"))
 
 (deftest ours-without-hand-off-and-without-options-answer-too
