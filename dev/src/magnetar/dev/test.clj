@@ -77,7 +77,7 @@
     (and (silent? (symbol test-var))
          (= before (failures @t/*report-counters*)))))
 
-(defn- seconds-since [start]
+(defn- seconds-since ^double [start]
   (/ (double (- (System/nanoTime) (long start))) 1e9))
 
 (defn- run-one
