@@ -544,7 +544,7 @@
       (net/connect home 80 {:tls {:server-name-indication "127.0.0.1"}})
       "`magnetar.net/listen`: :sni-hosts is a map of names of hosts to {:certfile .. :keyfile ..}; this is {\"a b\" {}}."
       (net/listen 0 {:tls {:certfile file :sni-hosts {"a b" {}}}})
-      "`magnetar.net/connect`: :context is a javax.net.ssl.SSLContext; this is :mine."
+      "`magnetar.net/connect`: :context is a javax.net.ssl.SSLContext that was initialised by its `init`; this is :mine."
       (net/connect home 80 {:tls {:context :mine}})
       "`:tls` has :context and {:verify :verify-none}: the context says whom it trusts. Leave one of them out."
       (net/connect home 80 {:tls {:context (SSLContext/getDefault) :verify :verify-none}}))

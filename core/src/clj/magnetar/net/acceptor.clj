@@ -1,28 +1,39 @@
 (ns magnetar.net.acceptor
   "Accepts connections of a listening socket for the threads that wait for one.
 
-  A fiber accepts while a thread waits, and hands each connection to the thread that has waited longest. So a thread that stops waiting
-  leaves the socket alone. The connection that comes next is `ready` for the next call.
+  A fiber accepts while a thread waits, and hands each connection to the thread that has waited longest. So a thread that
+  stops waiting leaves the socket alone. The connection that comes next is `ready` for the next call.
 
-  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there is the fiber; and :closed?."
+  While the program has too many open files, the fiber reports it, pauses and tries again. An error would end the
+  processes that accept, and the server with them, although connections that end make room.
+
+  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there is the fiber;
+  and :closed?."
   {:no-doc true}
   (:require
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
   (:import
    (clojure.lang PersistentQueue)
-   (java.util.concurrent CompletableFuture TimeoutException)
+   (java.io IOException)
+   (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
    (magnetar.kernel.fiber Fiber Fibers)))
 
 (set! *warn-on-reflection* true)
 
-;; `gone` is completed when the file of the socket is closed.
-(deftype Acceptor [socket state ^CompletableFuture gone])
+;; `closed` is completed by the close, and `gone` when the file of the socket is closed.
+(deftype Acceptor [socket state ^CompletableFuture closed ^CompletableFuture gone])
 
 (defn acceptor
   "An acceptor of this socket, which has no fiber yet."
   ^Acceptor [socket]
-  (Acceptor. socket (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY}) (CompletableFuture.)))
+  (Acceptor. socket (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY})
+             (CompletableFuture.) (CompletableFuture.)))
+
+(defn- name-of [^Acceptor acceptor]
+  (str "acceptor of " (transport/text (transport/local (.-socket acceptor)))))
 
 ;; ---- arrivals: a stream, or what `accept` threw
 
@@ -31,7 +42,7 @@
     (transport/close-quietly arrival)))
 
 (defn- arrived
-  "The state after an arrival, which the first thread gets that waits. An error that no thread waits for is dropped."
+  "The state after an arrival, which the first thread gets that waits. An error for which no thread waits is dropped."
   [{:keys [waiting closed?] :as state} arrival]
   (cond
     closed? state
@@ -55,10 +66,33 @@
 (defn- goes-on-while-waited-for [{:keys [waiting closed?] :as state}]
   (assoc state :accepting? (boolean (and (peek waiting) (not closed?)))))
 
-(defn- accept-all [^Acceptor acceptor]
+(def ^:private ^:const first-pause-ms 10)
+(def ^:private ^:const longest-pause-ms 1000)
+
+(defn- too-many-files? [arrival]
+  (and (instance? IOException arrival) (= :emfile (refusals/reason arrival nil))))
+
+(defn- pause
+  "Waits for a time, or until the acceptor is closed."
+  [^Acceptor acceptor ms]
+  (try
+    (.get ^CompletableFuture (.-closed acceptor) ms TimeUnit/MILLISECONDS)
+    (catch TimeoutException _)))
+
+(defn- next-arrival [^Acceptor acceptor ^long ms]
   (let [arrival (try
                   (transport/accept (.-socket acceptor))
-                  (catch Throwable e e))
+                  (catch Throwable e e))]
+    (if (or (not (too-many-files? arrival)) (:closed? @(.-state acceptor)))
+      arrival
+      (do
+        (when (= first-pause-ms ms)
+          (reports/report (name-of acceptor) (refusals/too-many-files (name-of acceptor) arrival)))
+        (pause acceptor ms)
+        (recur acceptor (min longest-pause-ms (* 2 ms)))))))
+
+(defn- accept-all [^Acceptor acceptor]
+  (let [arrival (next-arrival acceptor first-pause-ms)
         [before after] (swap-vals! (.-state acceptor) #(goes-on-while-waited-for (arrived % arrival)))]
     (deliver-arrival before arrival)
     (cond
@@ -74,7 +108,7 @@
 (defn- start-fiber
   "Starts the fiber. It takes no context along: a connection is no work of the caller's."
   [^Acceptor acceptor]
-  (Fibers/begin (Fibers/prepareWithoutContext (str "acceptor of " (transport/text (transport/local (.-socket acceptor)))) nil #(run-fiber acceptor))))
+  (Fibers/begin (Fibers/prepareWithoutContext (name-of acceptor) nil #(run-fiber acceptor))))
 
 ;; ---- waits
 
@@ -107,7 +141,8 @@
       (throw e))))
 
 (defn accept
-  "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed. Throws what the socket throws."
+  "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed. Throws what
+  the socket throws."
   [^Acceptor acceptor deadline]
   (let [wait (CompletableFuture.)
         [{:keys [ready accepting? closed?]} after] (swap-vals! (.-state acceptor) entered wait)
@@ -124,13 +159,16 @@
 
 ;; ---- closed
 
-;; T1 is the fiber, which waits in `accept`; T2 closes. The JDK then leaves the close of the file to T1, and until T1 has run the port is taken.
+;; T1 is the fiber, which waits in `accept`; T2 closes. The JDK then leaves the close of the file to T1, and until T1 has
+;; run the port is taken.
 (defn close
   "Closes the socket and the connections that no thread has got; ends the waits."
   [^Acceptor acceptor]
   (let [[{:keys [waiting ready accepting?]} _]
-        (swap-vals! (.-state acceptor) assoc :closed? true :waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY)]
+        (swap-vals! (.-state acceptor) assoc
+                    :closed? true :waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY)]
     (transport/close-quietly (.-socket acceptor))
+    (.complete ^CompletableFuture (.-closed acceptor) true)
     (when-not accepting?
       (.complete ^CompletableFuture (.-gone acceptor) true))
     (run! #(.complete ^CompletableFuture % nil) waiting)

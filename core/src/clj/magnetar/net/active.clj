@@ -1,9 +1,13 @@
 (ns magnetar.net.active
   "Data as messages: a fiber reads while the socket is active, and ends when it is not.
 
-  A socket has at most one such fiber. It decides in one step of the state that a packet becomes a message; otherwise the packet stays in
-  the input, for a receive call or the next fiber. While :handing is set it begins no message. The owner that sets it waits for the one under
-  way."
+  A socket has at most one such fiber. It decides in one step of the state that a packet becomes a message; otherwise the
+  packet stays in the input, for a receive call or the next fiber. While :handing is set it begins no message. The owner
+  that sets it waits for the one under way.
+
+  T1 is the fiber, and waits for room in the mailbox of the owner, T2, which gives the socket away. T2 would wait for T1.
+  So T2 interrupts T1, which leaves its messages in :undelivered for T2 and ends. T1 reads from no socket after that,
+  since :handing was set while it was :delivering, so the interrupt closes none."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -21,14 +25,17 @@
 (set! *warn-on-reflection* true)
 
 (defprotocol Source
-  "A socket whose data may be messages. Its state is a map in an atom, with :owner, :active, :options, :closed, and of its fiber :reader?,
-  :delivering? and :handing."
+  "A socket whose data may be messages. Its state is a map in an atom, with :owner, :active, :options, :closed, and of
+  its fiber :reader? while there is one, :delivering, its thread while it sends messages, :handing and :undelivered."
   (state-of [source] "The atom of its state.")
   (lock-of [source] "The lock that a thread holds while it reads.")
   (close [source] "Closes it.")
-  (await-packet [source] "Waits for the next packet, which stays in the input. Throws an IOException. The caller holds the lock.")
-  (messages-of [source packet active] "Takes the packet out of the input: {:messages [..] :last? true after which the socket is closed}.")
-  (messages-of-failure [source cause] "The messages of an IOException, in the same way."))
+  (await-packet [source]
+    "Waits for the next packet, which stays in the input. Throws an IOException. The caller holds the lock.")
+  (messages-of [source packet active]
+    "Takes the packet out of the input: {:messages [..]}, with :last? true if the socket is closed then, and :end? true
+    if there is nothing more to read.")
+  (messages-of-failure [source cause] "The messages of an error, in the same way."))
 
 ;; ---- owners
 
@@ -57,7 +64,8 @@
     (close source)))
 
 (defn settle-owner
-  "Called after a new owner was set: closes the socket if that is dead, and a socket that was closed meanwhile has no owner's list."
+  "Called after a new owner was set: closes the socket if that is dead. If the socket was closed meanwhile, the owner
+  does not own it."
   [source]
   (let [{:keys [^Pid owner closed]} @(state-of source)]
     (cond
@@ -74,18 +82,18 @@
 
 (defn- begun [{:keys [closed active handing] :as state}]
   (if (and active (not closed) (not handing))
-    (assoc state :delivering? true :active (after-one active))
+    (assoc state :delivering (Thread/currentThread) :active (after-one active))
     (assoc state :reader? false)))
 
 (defn- begin
   "Decides that the next packet becomes a message: the state before, or nil where it does not."
   [source]
   (let [[before after] (swap-vals! (state-of source) begun)]
-    (when (:delivering? after)
+    (when (:delivering after)
       before)))
 
 (defn- finished [{:keys [closed active handing] :as state}]
-  (assoc state :delivering? false :reader? (boolean (and active (not closed) (not handing)))))
+  (assoc state :delivering nil :reader? (boolean (and active (not closed) (not handing)))))
 
 (defn- finish
   "The message is in the mailbox; true if the fiber reads on. An owner that gives the connection away is told."
@@ -97,9 +105,17 @@
 
 ;; ---- messages
 
+(defn word
+  "Erlang's word for what has failed: the socket, the mailbox of the owner, or code of this namespace."
+  [error]
+  (refusals/reason error (if (instance? IOException error) :closed :einval)))
+
 (defn- event [source messages-of]
   (when-some [{:keys [owner active]} (begin source)]
-    (assoc (messages-of active) :owner owner)))
+    (let [{:keys [end?] :as event} (messages-of active)]
+      (when end?
+        (swap! (state-of source) assoc :active false))
+      (assoc event :owner owner))))
 
 (defn- read-messages
   "Waits for the next packet: its messages with the :owner, nil if it is no message any more."
@@ -111,20 +127,39 @@
        (catch IOException e
          (event source (fn [_] (messages-of-failure source e)))))))
 
+(defn- send-waiting
+  "Sends the messages to the owner; waits while its mailbox is full. What an interrupt leaves is :undelivered."
+  [source owner messages]
+  (when-some [[message & more] (seq messages)]
+    (if (try
+          (Send/send owner message)
+          true
+          (catch InterruptedException _ false))
+      (recur source owner more)
+      (swap! (state-of source) assoc :undelivered messages))))
+
 (defn- send-to-owner
-  "Sends the messages to the owner; waits while its mailbox is full."
+  "Sends the messages to the owner. No limit of its mailbox applies to the last ones, so that it learns of the end."
   [source {:keys [owner last? messages]}]
-  (when last?
-    (close source))
-  (run! #(Send/send owner %) messages))
+  (if last?
+    (do
+      (close source)
+      (run! #(Send/signal owner %) messages))
+    (send-waiting source owner messages)))
+
+(defn- fail
+  "The fiber has failed, as its code or the mailbox of the owner does: the owner learns of it, and the socket is closed."
+  [source e]
+  (let [{:keys [owner closed]} @(state-of source)]
+    (reports/report (str "reader of " source) e)
+    (when-not closed
+      (send-to-owner source (assoc (messages-of-failure source e) :owner owner)))))
 
 (defn- read-all [source]
   (when-some [event (read-messages source)]
     (try
       (send-to-owner source event)
-      (catch Throwable e
-        (finish source)
-        (throw e)))
+      (catch Throwable e (fail source e)))
     (when (finish source)
       (recur source))))
 
@@ -134,9 +169,7 @@
   (let [fiber (Fibers/begun)]
     (try
       (read-all source)
-      (catch Throwable e
-        (close source)
-        (reports/report (str "reader of " source) e))
+      (catch Throwable e (fail source e))
       (finally (Fibers/ended fiber)))))
 
 (defn- wanted [{:keys [closed active handing reader?] :as state}]
@@ -145,7 +178,8 @@
     state))
 
 (defn ensure-reader
-  "Starts the fiber if the socket is active and has none. It takes no context along: what arrives is no work of the caller's."
+  "Starts the fiber if the socket is active and has none. It takes no context along: what arrives is no work of the
+  caller's."
   [source]
   (let [[before after] (swap-vals! (state-of source) wanted)]
     (when (and (:reader? after) (not (:reader? before)))
@@ -158,7 +192,7 @@
   "The new :active: a number is added to one that counts already."
   [before active]
   (if (and (int? before) (int? active))
-    (min options/most-messages (+ (long before) (long active)))
+    (options/check-messages (+ (long before) (long active)))
     active))
 
 (defn- with-options [{:keys [closed] :as state} {:keys [active] :as given}]

@@ -1,10 +1,10 @@
 (ns magnetar.net.connection
   "Connections: whose they are, their options, and their use as a stream.
 
-  One atom holds the state: the owner, the options, :closed once it is closed, and of messages :active; :reader? while a fiber reads for
-  messages; :delivering? while that fiber sends one; and :handing while the owner gives the connection away. `reading` guards the input:
-  a fiber that reads for messages and a `recv` exclude each other. So bytes never pass each other, and a packet that was found stays in the
-  input until it has a receiver."
+  One atom holds the state: the owner, the options, :closed once it is closed, :late? if that was for the
+  :send-timeout, :idle? if the socket was closed for the :idle-timeout, :watch of that, see `magnetar.net.reader`; and
+  of messages what `magnetar.net.active` says. `reading` guards the input: a fiber that reads for messages and a `recv` exclude each other. So bytes never pass each other, and a
+  packet that was found stays in the input until it has a receiver."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -20,7 +20,7 @@
    [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
   (:import
-   (java.io IOException Writer)
+   (java.io Closeable IOException Writer)
    (java.net SocketTimeoutException)
    (java.nio.charset StandardCharsets)
    (java.util.concurrent.locks ReentrantLock)
@@ -29,10 +29,15 @@
 
 (set! *warn-on-reflection* true)
 
+(declare close)
+
 ;; `touched` is a volatile, of the instant at which bytes last arrived or were sent.
 (deftype Connection [socket local remote state input touched ^ReentrantLock reading ^ReentrantLock writing]
   Owned
   (ownerDied [this pid] (active/owner-died this pid))
+
+  Closeable
+  (close [this] (close this) nil)
 
   Object
   (toString [_] (str "#magnetar/connection \"" (transport/text local) " to " (transport/text remote) "\"")))
@@ -50,8 +55,15 @@
   ^Connection [operation x]
   (when-not (instance? Connection x)
     (arguments/misuse :magnetar/not-a-connection
-                      (str "`" operation "` wants a connection, as `connect` and `accept` return it; this is " (arguments/show x) ".") {:value x}))
+                      (str "`" operation "` wants a connection, as `connect` and `accept` return it; this is "
+                           (arguments/show x) ".")
+                      {:value x}))
   x)
+
+(defn closes-at-end?
+  "Is it closed when the other side ends the stream, while its data are messages?"
+  [conn]
+  (:exit-on-close (:options (state conn))))
 
 (defn check-open
   "Refuses a connection that is closed."
@@ -66,10 +78,21 @@
   [^Connection conn]
   (let [[before _] (swap-vals! (.-state conn) assoc :closed true :active false)]
     (when-not (:closed before)
-      (transport/close-quietly (.-socket conn))
-      (some-> (:owner before) (owned/disown conn))
-      (some-> (:group before) (group/leave conn))
+      (try
+        (transport/close-quietly (.-socket conn))
+        (finally
+          (some-> (:owner before) (owned/disown conn))
+          (when-some [group (:group before)]
+            (transport/when-gone (.-socket conn) #(group/leave group conn)))))
       true)))
+
+(defn cause-of
+  "The error of a read: its :idle-timeout, if the socket was closed for that by another thread, or the error itself."
+  [conn cause]
+  (let [{:keys [idle? options]} (state conn)]
+    (if idle?
+      (refusals/idle (:idle-timeout options))
+      cause)))
 
 (defn failed
   "Closes the connection after an error of its socket; throws what the caller shall see."
@@ -79,7 +102,7 @@
     (transport/check-interrupt)
     (throw (if here?
              (refusals/closed operation :connection conn)
-             (refusals/lost operation conn cause)))))
+             (refusals/lost operation conn (cause-of conn cause))))))
 
 (defmacro using-socket
   "Runs body, in which the socket may fail."
@@ -92,11 +115,12 @@
 ;; ---- made
 
 (defn connection
-  "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or nil. It reads nothing yet."
+  "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or nil.
+  It reads nothing yet."
   ^Connection [socket owner options group]
   (let [settings (merge options/defaults (select-keys options options/of-connection))
-        conn (Connection. socket (transport/local socket) (transport/remote socket)
-                          (atom {:owner owner :group group :active (active/active-at-first options owner) :options (dissoc settings :active)})
+        state {:owner owner :group group :active (active/active-at-first options owner) :options (dissoc settings :active)}
+        conn (Connection. socket (transport/local socket) (transport/remote socket) (atom state)
                           (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.) (ReentrantLock.))]
     (transport/set-options socket settings)
     (when-not (and (or (nil? group) (group/join group conn))
@@ -115,7 +139,7 @@
   [^Connection conn]
   (vreset! (.-touched conn) (clock/now)))
 
-(defn- idle-until
+(defn idle-until
   "The instant at which the connection has been idle for too long."
   ^long [^Connection conn]
   (let [limit (arguments/nanos :idle-timeout (:idle-timeout (:options (state conn))))]
@@ -127,24 +151,38 @@
   (when (zero? (clock/left (idle-until conn)))
     (throw (refusals/idle (:idle-timeout (:options (state conn)))))))
 
+(def ^:private ^:const look-again-nanos
+  "How soon a read that waits for the rest of a packet looks at the options again: with a new :packet the bytes may be one."
+  200000000)
+
+(defn- wake-at
+  "The instant at which a read has to look at the options again. With no bytes in the input it need not."
+  ^long [{:keys [^long from ^long to]}]
+  (if (= from to)
+    clock/infinite
+    (clock/deadline look-again-nanos)))
+
 (defn- read-bytes
-  "Reads into the input; how many bytes, -1 at the end of the stream. Bytes that have arrived are read even if the connection was idle for too long."
-  ^long [^Connection conn {:keys [bytes to]} ^long deadline]
-  (let [read (try
-               (transport/read-into (.-socket conn) bytes to (min deadline (idle-until conn)))
-               (catch SocketTimeoutException e
-                 (check-idle conn)
-                 (when (zero? (clock/left deadline))
-                   (throw e))))]
-    (if (some? read)
-      (long read)
-      (recur conn {:bytes bytes :to to} deadline))))
+  "Reads into the input; how many bytes, -1 at the end of the stream, 0 if the options may have changed. Bytes that
+  have arrived are read even if the connection was idle for too long."
+  ^long [^Connection conn {:keys [bytes to] :as input} ^long deadline]
+  (try
+    (long (transport/read-into (.-socket conn) bytes to (min deadline (idle-until conn) (wake-at input))))
+    (catch SocketTimeoutException e
+      (check-idle conn)
+      (when (zero? (clock/left deadline))
+        (throw e))
+      0)))
+
+(defn- with-room
+  "The input, with room for more bytes, in which no packet was found."
+  [^Connection conn]
+  (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn)))))))
 
 (defn- fill
   "Reads what there is; false at the end of the stream."
   [^Connection conn deadline]
-  (let [input (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn))))))
-        n (read-bytes conn input deadline)]
+  (let [n (read-bytes conn (with-room conn) deadline)]
     (when (pos? n)
       (touch conn)
       (vswap! (.-input conn) framing/grown n))
@@ -215,8 +253,8 @@
   (let [bytes (data-bytes kind data)]
     (when (< (framing/longest kind) (alength bytes))
       (arguments/misuse :magnetar/packet-too-long
-                        (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room for " (framing/longest kind)
-                             ": send less at once, or let both sides use {:packet 4}.")
+                        (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room for "
+                             (framing/longest kind) ": send less at once, or let both sides use {:packet 4}.")
                         {:socket conn :size (alength bytes) :reason :emsgsize}))
     (framing/framed kind bytes)))
 
@@ -224,22 +262,24 @@
   (check-open "send" conn)
   (when (transport/output-shut? (.-socket conn))
     (throw (refusals/shut conn)))
-  (using-socket "send" conn (transport/write (.-socket conn) bytes))
-  (touch conn))
+  (using-socket "send" conn (transport/write (.-socket conn) bytes #(touch conn))))
 
 (defn- close-late
-  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since a write has no time limit."
-  [^Connection conn written nanos]
-  (when (= ::late (deref written (clock/millis nanos) ::late))
+  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since a write
+  has no time limit."
+  [^Connection conn written deadline]
+  (when (= ::late (deref written (clock/millis (clock/left deadline)) ::late))
     (swap! (.-state conn) #(if (:closed %) % (assoc % :late? true)))
     (close conn)))
 
-(defn- write-within [^Connection conn bytes nanos]
-  (let [written (promise)]
-    (fibers/dispatch (str "send time-out of " conn) #(close-late conn written nanos))
-    (try
-      (write conn bytes)
-      (finally (deliver written true)))))
+(defn- write-until [conn bytes deadline]
+  (if (= clock/infinite deadline)
+    (write conn bytes)
+    (let [written (promise)]
+      (fibers/dispatch (str "send time-out of " conn) #(close-late conn written deadline))
+      (try
+        (write conn bytes)
+        (finally (deliver written true))))))
 
 (defn send-data
   "Sends the data, as a packet; packets of several threads do not mix."
@@ -247,10 +287,9 @@
   (check-open "send" conn)
   (let [{:keys [packet send-timeout]} (:options (state conn))
         bytes (framed conn packet data)
-        nanos (arguments/nanos :send-timeout send-timeout)
-        limited? (not= clock/infinite nanos)
+        deadline (clock/deadline (arguments/nanos :send-timeout send-timeout))
         outcome (try
-                  (transport/locked (.-writing conn) (clock/deadline nanos) #(if limited? (write-within conn bytes nanos) (write conn bytes)))
+                  (transport/locked (.-writing conn) deadline #(write-until conn bytes deadline))
                   (catch clojure.lang.ExceptionInfo e
                     (if (:late? (state conn)) ::transport/timeout (throw e))))]
     (when (= ::transport/timeout outcome)

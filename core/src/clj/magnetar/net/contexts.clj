@@ -1,8 +1,9 @@
 (ns magnetar.net.contexts
   "Makes SSLContexts of files, and makes them again when the files have changed.
 
-  A source is looked at for each handshake: it compares the files' times, sizes and keys with what they were at the last attempt. The first context
-  throws what is wrong with the files. Later ones are made after a change; one that fails is reported, and the one before stays."
+  A source is looked at for each handshake, on a platform thread for files: it compares the files' times, sizes and keys
+  with what they were at the last attempt. The first context throws what is wrong with the files. Later ones are made
+  after a change; one that fails is reported, and the one before stays."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -18,7 +19,9 @@
    (java.security KeyStore Principal PrivateKey)
    (java.security.cert Certificate X509Certificate)
    (java.util.concurrent.locks ReentrantLock)
-   (javax.net.ssl ExtendedSSLSession KeyManager SNIHostName SSLContext SSLEngine TrustManager TrustManagerFactory X509ExtendedKeyManager X509ExtendedTrustManager)))
+   (javax.net.ssl ExtendedSSLSession KeyManager SNIHostName SSLContext SSLEngine TrustManager TrustManagerFactory
+                  X509ExtendedKeyManager X509ExtendedTrustManager)
+   (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
 
@@ -65,7 +68,7 @@
 
 (defn- trust-in [certificates]
   (let [store (doto (KeyStore/getInstance (KeyStore/getDefaultType)) (.load nil nil))]
-    (dorun (map-indexed (fn [i ^Certificate certificate] (.setCertificateEntry store (str i) certificate)) certificates))
+    (dorun (map-indexed (fn [i ^Certificate c] (.setCertificateEntry store (str i) c)) certificates))
     (.getTrustManagers (doto (TrustManagerFactory/getInstance (TrustManagerFactory/getDefaultAlgorithm)) (.init store)))))
 
 (defn- trust-managers
@@ -79,26 +82,33 @@
 
 (defn- identities [{:keys [certfile sni-hosts] :as options}]
   (into (if certfile {"" (pem/identity-of options)} {})
-        (map (fn [[host files]] [(str/lower-case (.getAsciiName (SNIHostName. ^String host))) (pem/identity-of files)]))
+        (map (fn [[host files]]
+               [(str/lower-case (.getAsciiName (SNIHostName. ^String host))) (pem/identity-of files)]))
         sni-hosts))
 
 (defn- context-of-files ^SSLContext [options]
   (let [identities (identities options)]
     (doto (SSLContext/getInstance "TLS")
-      (.init (when (seq identities) (into-array KeyManager [(key-manager identities)])) (trust-managers options) nil))))
+      (.init (when (seq identities) (into-array KeyManager [(key-manager identities)]))
+             (trust-managers options)
+             nil))))
 
 (defn- files [{:keys [certfile keyfile cacertfile sni-hosts]}]
-  (into [] (comp (filter some?) (distinct)) (into [certfile keyfile cacertfile] (mapcat (juxt :certfile :keyfile)) (vals sni-hosts))))
+  (into [] (comp (filter some?) (distinct))
+        (into [certfile keyfile cacertfile] (mapcat (juxt :certfile :keyfile)) (vals sni-hosts))))
+
+(def ^:private ^"[Ljava.nio.file.LinkOption;" follow-links (make-array LinkOption 0))
 
 (defn- stamp
   "What changes when the file does; nil if there is no such file."
   [^String path]
   (try
-    (let [attributes (Files/readAttributes (.toPath (File. path)) BasicFileAttributes ^"[Ljava.nio.file.LinkOption;" (make-array LinkOption 0))]
+    (let [attributes (Files/readAttributes (.toPath (File. path)) BasicFileAttributes follow-links)]
       [(.lastModifiedTime attributes) (.size attributes) (.fileKey attributes)])
     (catch IOException _ nil)))
 
-;; `state` is an atom of {:stamps :context}. Under `renewing` it changes. A handshake that finds it locked takes the context that is there.
+;; `state` is an atom of {:stamps :context}. Under `renewing` it changes. A handshake that finds it locked takes the
+;; context that is there.
 (defrecord Source [options files state ^ReentrantLock renewing])
 
 (defn- made [options files]
@@ -138,8 +148,10 @@
 
 (defn context
   "The context for a new handshake."
-  ^SSLContext [source]
-  (renewed source))
+  ^SSLContext [{:keys [files state] :as source}]
+  (if (seq files)
+    (.run Offload/SHARED #(renewed source))
+    (:context @state)))
 
 ;; ---- clients
 

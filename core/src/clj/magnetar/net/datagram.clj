@@ -8,13 +8,15 @@
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.net.active :as active]
+   [magnetar.net.names :as names]
    [magnetar.net.options :as options]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.tcp :as tcp]
    [magnetar.net.transport :as transport])
   (:import
-   (java.io IOException Writer)
-   (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress SocketAddress SocketTimeoutException StandardSocketOptions)
+   (java.io Closeable IOException Writer)
+   (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress SocketAddress SocketTimeoutException
+             StandardSocketOptions)
    (java.nio.charset StandardCharsets)
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
@@ -23,11 +25,16 @@
 
 (set! *warn-on-reflection* true)
 
-;; `input` is a volatile, of a datagram that has no receiver yet, or nil. The holder of `reading` has it alone, and the packet, whose array has room
-;; for each datagram.
+(declare close)
+
+;; `input` is a volatile, of a datagram that has no receiver yet, or nil. The holder of `reading` has it alone, and the
+;; packet, whose array has room for each datagram.
 (deftype UdpSocket [^DatagramSocket socket local state input packet ^ReentrantLock reading]
   Owned
   (ownerDied [this pid] (active/owner-died this pid))
+
+  Closeable
+  (close [this] (close this) nil)
 
   Object
   (toString [_] (str "#magnetar/udp-socket \"" (transport/text local) "\"")))
@@ -45,15 +52,17 @@
   ^UdpSocket [operation x]
   (when-not (udp? x)
     (arguments/misuse :magnetar/not-a-connection
-                      (str "`" operation "` wants a UDP socket, as `open` returns it; this is " (arguments/show x) ".") {:value x}))
+                      (str "`" operation "` wants a UDP socket, as `open` returns it; this is " (arguments/show x) ".")
+                      {:value x}))
   x)
 
 (defn- check-open [operation ^UdpSocket socket]
   (when (:closed @(.-state socket))
     (throw (refusals/closed operation :udp-socket socket))))
 
-;; T1 waits in `receive` on a fiber, T2 closes the socket. The JDK then leaves the close of the file to T1, and until T1 has run the port is taken. T2
-;; may be the thread that ends a process, so it does not wait. It lists the socket here, and `open` waits for the lock of T1.
+;; T1 waits in `receive` on a fiber, T2 closes the socket. The JDK then leaves the close of the file to T1, and until T1
+;; has run the port is taken. T2 may be the thread that ends a process, so it does not wait. It lists the socket here, and
+;; `open` waits for the lock of T1.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
 
 (defn- reads? [^UdpSocket socket]
@@ -93,9 +102,14 @@
 ;; ---- options
 
 (defn- group-address ^SocketAddress [operation host]
-  (InetSocketAddress. ^InetAddress (first (tcp/addresses operation host)) 0))
+  (let [address (names/address operation host)]
+    (when-not (.isMulticastAddress address)
+      (options/refuse-group operation host))
+    (InetSocketAddress. address 0)))
 
-(defn- set-socket-options [operation ^DatagramSocket socket {:keys [broadcast recbuf sndbuf multicast-ttl multicast-loop add-membership drop-membership]}]
+(defn- set-socket-options
+  [operation ^DatagramSocket socket
+   {:keys [broadcast recbuf sndbuf multicast-ttl multicast-loop add-membership drop-membership]}]
   (when (some? broadcast) (.setBroadcast socket broadcast))
   (when recbuf (.setReceiveBufferSize socket recbuf))
   (when sndbuf (.setSendBufferSize socket sndbuf))
@@ -118,7 +132,7 @@
 ;; ---- opened
 
 (defn- bound ^DatagramSocket [port {:keys [host reuse-address] :as options}]
-  (let [address (when host (first (tcp/addresses "open" host)))
+  (let [address (when host (names/address "open" host))
         socket (DatagramSocket. ^SocketAddress (identity nil))]
     (try
       (when (some? reuse-address) (.setReuseAddress socket reuse-address))
@@ -126,9 +140,11 @@
       (.bind socket (InetSocketAddress. ^InetAddress address (int port)))
       (set-socket-options "open" socket options)
       socket
-      (catch IOException e
+      (catch Throwable e
         (.close socket)
-        (throw (tcp/bind-failed "open" host port e))))))
+        (throw (if (instance? IOException e)
+                 (tcp/bind-failed "open" host port e)
+                 e))))))
 
 (def ^:private ^:const room "More bytes than a datagram has." 65536)
 
@@ -182,7 +198,8 @@
   (close [socket] (close socket))
   (await-packet [socket] (await-datagram socket clock/infinite))
   (messages-of [socket datagram active] (messages-of socket datagram active))
-  (messages-of-failure [socket cause] {:last? true :messages [[:udp-error socket (refusals/reason cause :closed)]]}))
+  (messages-of-failure [socket cause]
+    {:last? true :messages [[:udp-error socket (active/word cause)]]}))
 
 (defn- check-recv [^UdpSocket socket]
   (check-open "recv-from" socket)
@@ -221,7 +238,7 @@
   [^UdpSocket socket host port data]
   (check-open "send-to" socket)
   (let [bytes (data-bytes data)
-        address (first (tcp/addresses "send-to" host))
+        address (names/address "send-to" host)
         packet (DatagramPacket. bytes (alength bytes) ^InetAddress address (int port))]
     (try
       (.send ^DatagramSocket (.-socket socket) packet)

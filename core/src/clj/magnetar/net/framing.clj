@@ -1,5 +1,6 @@
 (ns magnetar.net.framing
-  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it fills the array of an Input.
+  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it fills the
+  array of an Input.
 
   A kind of packet is :raw, :line, the bytes of a header with the length, a function, or a compiled layout of bits."
   {:no-doc true}
@@ -7,6 +8,7 @@
    [magnetar.bits :as bits]
    [magnetar.impl.bits.engine :as engine]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (java.nio ByteBuffer)
@@ -111,7 +113,8 @@
 (defn- by-layout [layout buffer]
   (let [fields (engine/parse-packet layout buffer)]
     (case fields
-      nil (throw (errors/failure (str "The bytes do not match the " layout ".") {:magnetar/reason :magnetar/bad-packet :reason :einval}))
+      nil (throw (errors/failure (str "The bytes do not match the " layout ".")
+                                 {:magnetar/reason :magnetar/bad-packet :reason :einval}))
       ::engine/missing nil
       fields)))
 
@@ -120,14 +123,17 @@
   ^ByteBuffer [{:keys [^bytes bytes ^long from ^long to]}]
   (-> (ByteBuffer/wrap bytes from (- to from)) .slice .asReadOnlyBuffer))
 
+(defn- refuse-idle-function [kind value]
+  (throw (errors/failure "The :packet function has returned a value and has taken no byte from the buffer."
+                         {:magnetar/reason :magnetar/bad-packet :reason :einval :packet kind :value value})))
+
 (defn- decode [{:keys [^long from ^long to] :as input} kind ^long most]
   (let [buffer (bytes-of input)
         value (if (layout? kind) (by-layout kind buffer) (kind buffer))
         used (.position buffer)]
     (cond
       (nil? value) (when (< most (- to from)) :too-long)
-      (zero? used) (throw (errors/failure "The :packet function has returned a value and has taken no byte from the buffer."
-                                          {:magnetar/reason :magnetar/bad-packet :reason :einval :packet kind :value value}))
+      (zero? used) (refuse-idle-function kind value)
       (< most used) :too-long
       :else (Decoded. value (+ from used)))))
 
@@ -135,11 +141,13 @@
   (when (< from to)
     (try
       (decode input kind most)
-      (catch Exception e (Undecodable. e))
-      (catch StackOverflowError e (Undecodable. e)))))
+      (catch OutOfMemoryError e (throw e))
+      (catch Throwable e
+        (reports/stop-here e)
+        (Undecodable. e)))))
 
 (defn packet
-  "The next packet; nil if bytes are missing, :too-long if it has more than `most`, an Undecodable if it can be none.
+  "The next packet; nil if bytes are missing, :too-long if it has more than `most`, an Undecodable if they cannot be one.
   `exact` is the number of bytes that are wanted of a raw stream, or nil for what there is."
   [{:keys [^long from ^long to] :as input} kind most exact]
   (case kind

@@ -2,18 +2,63 @@
   "The open connections of a listener. One that is closed leaves the group, so that no closed connection is kept."
   {:no-doc true}
   (:require
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net.transport :as transport])
   (:import
-   (java.util.concurrent CompletableFuture TimeoutException)
+   (java.util.concurrent CompletableFuture Semaphore TimeUnit TimeoutException)
    (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
 (defn group
-  "A group without members: an atom of :members, :over? once nothing may join, and :left, a future that the last member completes."
-  []
-  (atom {:members #{}}))
+  "A group without members: an atom of :members, :over? once nothing may join, :left, a future that the last member
+  completes, and :places, a semaphore, if there may be so many members alone."
+  [most]
+  (atom {:members #{} :places (when most (Semaphore. most true))}))
+
+;; ---- places
+
+(defn- take-place
+  "Takes a place; false if none is free before the deadline."
+  [^Semaphore places deadline]
+  (let [left (clock/left deadline)]
+    (try
+      (if (= clock/infinite left)
+        (do (.acquire places) true)
+        (.tryAcquire places left TimeUnit/NANOSECONDS))
+      (catch InterruptedException e
+        (.check (Fiber/current))
+        (throw e)))))
+
+(defn- with-place [^Semaphore places f]
+  (let [outcome (try
+                  (f)
+                  (catch Throwable e
+                    (.release places)
+                    (throw e)))]
+    (when (= ::transport/timeout outcome)
+      (.release places))
+    outcome))
+
+(defn in-place
+  "Calls f, which lets a member join or returns ::transport/timeout, when there is a place for a member; ::transport/timeout
+  after the deadline."
+  [group deadline f]
+  (let [places (:places @group)]
+    (cond
+      (nil? places) (f)
+      (take-place places deadline) (with-place places f)
+      :else ::transport/timeout)))
+
+(def ^:private ^:const more-than-wait "More than there are threads that wait for a place." 1000000000)
+
+(defn end-waits
+  "Lets all that wait for a place go on, as the listener is closed."
+  [group]
+  (some-> ^Semaphore (:places @group) (.release more-than-wait)))
+
+;; ---- members
 
 (defn join
   "Adds a member; false if the group is over."
@@ -23,7 +68,9 @@
 (defn leave
   "Removes a member, if it is one."
   [group member]
-  (let [{:keys [members left]} (swap! group update :members disj member)]
+  (let [[before {:keys [members left places]}] (swap-vals! group update :members disj member)]
+    (when (and places (contains? (:members before) member))
+      (.release ^Semaphore places))
     (when (and left (empty? members))
       (.complete ^CompletableFuture left true))))
 
@@ -33,11 +80,8 @@
   (let [{:keys [members left]} (swap! group update :left #(or % (CompletableFuture.)))]
     (when (seq members)
       (try
-        (transport/get-until left deadline)
-        (catch TimeoutException _)
-        (catch InterruptedException e
-          (.check (Fiber/current))
-          (throw e))))))
+        (transport/await-future left deadline)
+        (catch TimeoutException _)))))
 
 (defn end
   "Lets nothing join any more; returns the members."

@@ -1,5 +1,6 @@
 (ns magnetar.net.handover
-  "Gives a connection or a UDP socket to another process: its messages first, those under way included, then what arrives later."
+  "Gives a connection or a UDP socket to another process: its messages first, those under way included, then what
+  arrives later."
   {:no-doc true}
   (:require
    [magnetar.actor :refer [after receive]]
@@ -15,7 +16,8 @@
 (set! *warn-on-reflection* true)
 
 (defn- next-moved
-  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if no other is there, where `wait` is 0."
+  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if no other is
+  there, where `wait` is 0."
   [conn token wait]
   (receive
     [:tcp conn data] [:tcp conn data]
@@ -29,16 +31,18 @@
     (after wait nil)))
 
 (defn- move-messages
-  "Takes the messages about the connection out of the mailbox, and sends them on. A message under way is waited for. It arrives although the
-  mailbox may be full, since room is made for it here."
-  [conn to token under-way?]
-  (loop [wait (if under-way? :infinity 0)]
+  "Takes the messages about the connection out of the mailbox, and sends them on. The thread that is delivering one is
+  interrupted, in case that it waits for room, and waited for."
+  [conn to token ^Thread delivering]
+  (some-> delivering .interrupt)
+  (loop [wait (if delivering :infinity 0)]
     (when-some [message (next-moved conn token wait)]
       (if (= :delivered message)
         (recur 0)
         (do
           (Send/signal to message)
-          (recur wait))))))
+          (recur wait)))))
+  (run! #(Send/signal to %) (:undelivered @(active/state-of conn))))
 
 (defn- check [conn ^Pid me to]
   (let [owner (:owner @(active/state-of conn))]
@@ -59,10 +63,10 @@
         before (swap! (active/state-of conn) assoc :handing token)]
     (try
       (when owner
-        (move-messages conn to token (:delivering? before)))
+        (move-messages conn to token (:delivering before)))
       (swap! (active/state-of conn) assoc :owner to)
       (finally
-        (swap! (active/state-of conn) dissoc :handing)
+        (swap! (active/state-of conn) dissoc :handing :undelivered)
         (active/ensure-reader conn)))
     (some-> owner (owned/disown conn))
     (active/settle-owner conn)))

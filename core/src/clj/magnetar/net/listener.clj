@@ -20,7 +20,7 @@
    [magnetar.net.transport :as transport]
    [magnetar.net.unix :as unix])
   (:import
-   (java.io IOException Writer)
+   (java.io Closeable IOException Writer)
    (java.util Set)
    (java.util.concurrent CompletableFuture ConcurrentHashMap)
    (magnetar.kernel.process Owned)
@@ -35,6 +35,9 @@
   Owned
   (ownerDied [this _] (close this))
 
+  Closeable
+  (close [this] (close this) nil)
+
   Object
   (toString [_] (str "#magnetar/listener \"" (transport/text local) "\"")))
 
@@ -46,11 +49,12 @@
   ^Listener [operation x]
   (when-not (instance? Listener x)
     (arguments/misuse :magnetar/not-a-listener
-                      (str "`" operation "` wants a listener, as `listen` returns it; this is " (arguments/show x) ".") {:value x}))
+                      (str "`" operation "` wants a listener, as `listen` returns it; this is " (arguments/show x) ".")
+                      {:value x}))
   x)
 
-;; The file of a socket may be closed later than the listener, see the acceptor. The thread that ends a process does not wait for that. It lists
-;; the listener here, and `listen` waits.
+;; The file of a socket may be closed later than the listener, see the acceptor. The thread that ends a process does not
+;; wait for that. It lists the listener here, and `listen` waits.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
 
 (defn- await-closed
@@ -66,8 +70,11 @@
     (let [^Acceptor acceptor (.-acceptor listener)]
       (.add closing listener)
       (.thenRun ^CompletableFuture (.-gone acceptor) #(.remove closing listener))
-      (acceptor/close acceptor))
-    (some-> (.-owner listener) (owned/disown listener))))
+      (try
+        (acceptor/close acceptor)
+        (finally
+          (group/end-waits (.-group listener))
+          (some-> (.-owner listener) (owned/disown listener)))))))
 
 (defn- bound [place options]
   (if (map? place)
@@ -83,7 +90,7 @@
         socket (secured (bound place options))
         owner (active/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
-                            (select-keys options options/of-connection) (group/group))]
+                            (select-keys options options/of-connection) (group/group (:max-connections options)))]
     (when-not (or (nil? owner) (owned/own owner listener))
       (close listener))
     listener))
@@ -95,21 +102,36 @@
     (catch IOException e
       (throw (refusals/accept-failed listener e)))))
 
-(defn- opened
-  "The connection over a new socket; or what the end of the wait is."
-  [socket options operation target timeout group]
+(defn- connected
+  "The connection over a new socket of the current process, or ::transport/timeout."
+  [socket options group]
   (if (= ::transport/timeout socket)
+    socket
+    (try
+      (doto (connection/connection socket (active/current-owner) options group)
+        active/ensure-reader)
+      (catch Throwable e
+        (transport/close-quietly socket)
+        (throw e)))))
+
+(defn- outcome
+  "The connection, or what the end of the wait is."
+  [conn options operation target timeout]
+  (if (= ::transport/timeout conn)
     (timeouts/outcome options operation target timeout [target options])
-    (doto (connection/connection socket (active/current-owner) options group)
-      active/ensure-reader)))
+    conn))
 
 (defn accept
   "The next connection, which belongs to the current process."
   [^Listener listener {:keys [timeout] :or {timeout :infinity} :as given}]
-  (let [options (merge (.-options listener) given)]
+  (let [options (merge (.-options listener) given)
+        group (.-group listener)
+        deadline (clock/deadline (arguments/nanos :timeout timeout))]
     (active/check-owner (:active options) (active/current-owner))
-    (opened (accept-socket listener (clock/deadline (arguments/nanos :timeout timeout)))
-            options 'magnetar.net/accept listener timeout (.-group listener))))
+    (-> (group/in-place group deadline #(connected (accept-socket listener deadline) options group))
+        (outcome options 'magnetar.net/accept listener timeout))))
+
+(def ^:private ^:const last-words-nanos "How long `drain` waits for connections that it cut to send their ends." 2000000000)
 
 (defn drain
   "Closes the listener, waits for the end of its connections, and closes those that are left; returns how many."
@@ -117,7 +139,9 @@
   (let [deadline (clock/deadline (arguments/nanos :timeout timeout))]
     (close listener)
     (group/await-empty (.-group listener) deadline)
-    (count (filterv connection/close (group/end (.-group listener))))))
+    (let [cut (filterv connection/close (group/end (.-group listener)))]
+      (group/await-empty (.-group listener) (clock/deadline last-words-nanos))
+      (count cut))))
 
 (defn connect
   "A connection to a place, [host port] or [{:path p}], which belongs to the current process."
@@ -127,4 +151,5 @@
         socket (if (map? host)
                  (unix/connect (:path host) deadline)
                  (handshake/connect host port (:tls options) deadline))]
-    (opened socket options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout nil)))
+    (-> (connected socket options nil)
+        (outcome options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout))))

@@ -12,13 +12,14 @@
 
 (def of-connection
   "The options of a connection, which `set-options` changes."
-  [:active :packet :max-packet :as :send-timeout :idle-timeout :nodelay :keepalive :linger :recbuf :sndbuf])
+  [:active :packet :max-packet :as :send-timeout :idle-timeout :exit-on-close :nodelay :keepalive :linger :recbuf
+   :sndbuf])
 
 (def of-connect "The options of `connect`." (into of-connection [:tls :timeout :else]))
 (def of-connect-to-path "The options of `connect` to a path." (into of-connection [:timeout :else]))
 (def of-accept "The options of `accept`." of-connect-to-path)
-(def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address :tls]))
-(def of-path "The options of `listen` on a path." (into of-connection [:backlog]))
+(def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address :max-connections :tls]))
+(def of-path "The options of `listen` on a path." (into of-connection [:backlog :max-connections]))
 
 (def of-udp "The options of a UDP socket, which `set-options` changes."
   [:active :as :broadcast :recbuf :sndbuf :multicast-ttl :multicast-loop :add-membership :drop-membership])
@@ -26,7 +27,8 @@
 
 (def defaults
   "What a connection has where no option says otherwise. :active depends on the owner."
-  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :nodelay true :keepalive false :linger false})
+  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :exit-on-close true
+   :nodelay true :keepalive false :linger false})
 
 (def ^:const most-messages "The largest number of messages in :active." 32767)
 (def ^:const longest-packet "The most bytes of a packet that is received." 0x40000000)
@@ -34,6 +36,13 @@
 (defn- refuse [what wanted x]
   (arguments/misuse :magnetar/bad-option (str (arguments/subject what) " " wanted "; this is " (arguments/show x) ".")
                     (assoc (arguments/data what x) :reason :einval)))
+
+(defn check-messages
+  "The number of messages that :active counts after a number was added, which is refused if it is too large."
+  [n]
+  (if (< most-messages (long n))
+    (refuse :active (str "at most " most-messages " together with what is left of the number before") n)
+    n))
 
 (defn- check-active [active]
   (when-not (or (boolean? active) (= :once active) (and (int? active) (<= 1 (long active) most-messages)))
@@ -76,14 +85,14 @@
     :packet (check-packet x)
     :as (check-one-of :as #{:bytes :string} ":bytes or :string" x)
     :max-packet (arguments/whole :max-packet x longest-packet)
-    :backlog (arguments/whole :backlog x Integer/MAX_VALUE)
+    (:backlog :max-connections) (arguments/whole what x Integer/MAX_VALUE)
     (:send-timeout :idle-timeout) (check-limit what x)
     :linger (check-linger x)
     (:recbuf :sndbuf) (arguments/whole what x Integer/MAX_VALUE)
     :timeout (arguments/nanos :timeout x)
     :multicast-ttl (check-ttl x)
     (:add-membership :drop-membership) (check-group what x)
-    (:nodelay :keepalive :reuse-address :broadcast :multicast-loop) (check-one-of what #{true false} "true or false" x)
+    (:exit-on-close :nodelay :keepalive :reuse-address :broadcast :multicast-loop) (check-one-of what #{true false} "true or false" x)
     (:host :else :tls) nil))
 
 (defn- with-compiled-layout [{:keys [packet] :as options}]
@@ -103,6 +112,13 @@
   [operation data]
   (arguments/misuse :magnetar/not-sendable
                     (str "`" operation "` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval}))
+
+(defn refuse-group
+  "Refuses an address that is no multicast group."
+  [operation host]
+  (arguments/misuse :magnetar/bad-option
+                    (str "`" operation "` wants the address of a multicast group, such as 239.1.2.3; this is " (arguments/show host) ".")
+                    {:value host :reason :einval}))
 
 (defn check-path
   "Refuses what is no map with the path of a unix socket."

@@ -44,15 +44,19 @@
 
 (def ^:private words
   "What the JDK or the system says, as Erlang's reason."
-  [["Connection reset" :econnreset] ["Permission denied" :eacces] ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
-   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile] ["Broken pipe" :closed] ["Message too long" :emsgsize]
+  [["Connection reset" :econnreset] ["Permission denied" :eacces]
+   ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
+   ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile]
+   ["Broken pipe" :closed] ["Message too long" :emsgsize]
    ["No such file" :enoent] ["path too long" :enametoolong] ["Address already in use" :eaddrinuse] ["temporarily unavailable" :eagain]])
 
 (defn reason
   "Erlang's word for an error of a socket; `otherwise` if it is not a usual one."
   [^Throwable cause otherwise]
-  (if (alerts/of-tls? cause)
-    (alerts/reason cause)
+  (cond
+    (alerts/of-tls? cause) (alerts/reason cause)
+    (= :magnetar/mailbox-full (:magnetar/reason (ex-data cause))) :enobufs
+    :else
     (let [message (str (ex-message cause))]
       (or (some (fn [[text word]] (when (str/includes? message text) word)) words) otherwise))))
 
@@ -122,6 +126,14 @@
   (failure :magnetar/socket-failed (reason cause :eio)
            (str "`accept` on " listener " failed: " (ex-message cause) ". The listener is open; check the limits of this process.")
            {:socket listener} cause))
+
+(defn too-many-files
+  "What is reported while a listener can accept nothing, for want of descriptors."
+  [acceptor cause]
+  (failure :magnetar/socket-failed :emfile
+           (str "The " acceptor " waits, as this program has as many open files and sockets as it may have. It tries again "
+                "every second. Close connections, raise the limit (`ulimit -n`), or give `listen` a :max-connections.")
+           {} cause))
 
 (defn shut
   "The sending side was shut."

@@ -6,12 +6,15 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
+   [magnetar.net.names :as names]
    [magnetar.net.refusals :as refusals]
+   [magnetar.net.threads :as threads]
    [magnetar.net.transport :as transport])
   (:import
    (java.io IOException)
-   (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException SocketTimeoutException UnknownHostException)
-   (magnetar.kernel.scope Offload)))
+   (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException
+             SocketTimeoutException)
+   (java.util.concurrent ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
 
@@ -24,22 +27,6 @@
       (int (max 1 (min Integer/MAX_VALUE (clock/millis left)))))))
 
 ;; ---- addresses
-
-(defn- literal ^InetAddress [^String host]
-  (try
-    (InetAddress/ofLiteral host)
-    (catch IllegalArgumentException _ nil)))
-
-;; The JDK's resolver holds the carrier thread of a fiber.
-(defn addresses
-  "The addresses of a host. A name is looked up on a platform thread."
-  [operation host]
-  (if-some [address (literal host)]
-    [address]
-    (try
-      (vec (.run Offload/SHARED #(InetAddress/getAllByName host)))
-      (catch UnknownHostException e
-        (throw (refusals/unknown-host operation host e))))))
 
 (defn- shortened
   "An IPv6 address as RFC 5952 writes it, with \"::\" for the first of the longest runs of zeros."
@@ -87,10 +74,27 @@
     (when sndbuf (.setSendBufferSize socket sndbuf))
     (catch SocketException _)))
 
-;; The system waits in the close of a socket that lingers. A close must not wait, since the thread that ends a process does it.
+(defn- write [^Socket socket ^bytes bytes progress]
+  (let [out (.getOutputStream socket)]
+    (transport/write-parts bytes #(.write out bytes (int %1) (int %2)) progress)))
+
+(def ^:private ^:const most-lingering 32)
+
+(defonce ^:private ^ThreadPoolExecutor lingering (threads/pool "magnetar-linger" most-lingering))
+
+(defn- lingers? [^Socket socket]
+  (and (not (.isClosed socket)) (pos? (.getSoLinger socket))))
+
+;; The system waits in the close of a socket that lingers. A close must not wait, since the thread that ends a process
+;; does it.
 (defn- close [^Socket socket]
-  (if (and (not (.isClosed socket)) (pos? (.getSoLinger socket)))
-    (-> (Thread/ofPlatform) (.daemon) (.name "magnetar-linger") (.start #(.close socket)))
+  (if (lingers? socket)
+    (try
+      (.shutdownOutput socket) ; the end is sent at once, even if the close has to wait for a thread
+      (finally
+        (.execute lingering #(try
+                               (.close socket)
+                               (catch IOException _)))))
     (.close socket)))
 
 (defn- shut [^Socket socket direction]
@@ -108,9 +112,10 @@
   (remote [socket] (address (.getRemoteSocketAddress socket)))
   (set-options [socket options] (set-options socket options))
   (read-into [socket bytes from deadline] (read-into socket bytes from deadline))
-  (write [socket bytes] (.write (.getOutputStream socket) ^bytes bytes))
+  (write [socket bytes progress] (write socket bytes progress))
   (shut [socket direction] (shut socket direction))
-  (output-shut? [socket] (.isOutputShutdown socket)))
+  (output-shut? [socket] (.isOutputShutdown socket))
+  (when-gone [_ f] (f)))
 
 (defn- connect-failed [host port e]
   (if (and (instance? ConnectException e) (= :econnrefused (refusals/reason e :econnrefused)))
@@ -135,12 +140,13 @@
 (defn connect
   "A socket that is connected to the first address of the host that answers; ::transport/timeout after the deadline."
   [host port deadline]
-  (loop [[address & more] (addresses "connect" host)]
-    (let [outcome (connect-to address port deadline)]
-      (cond
-        (not (instance? IOException outcome)) outcome
-        more (recur more)
-        :else (throw (connect-failed host port outcome))))))
+  (let [found (names/addresses "connect" host deadline)]
+    (loop [[address & more] (if (= ::transport/timeout found) [] found)]
+      (let [outcome (if address (connect-to address port deadline) ::transport/timeout)]
+        (cond
+          (not (instance? IOException outcome)) outcome
+          more (recur more)
+          :else (throw (connect-failed host port outcome)))))))
 
 ;; ---- listening
 
@@ -162,11 +168,11 @@
 (defn listen
   "A socket that listens."
   ^ServerSocket [port {:keys [host backlog reuse-address recbuf] :or {backlog 0 reuse-address true}}]
-  (let [address (when host (first (addresses "listen" host)))
+  (let [address (when host (names/address "listen" host))
         socket (ServerSocket.)]
     (try
       (.setReuseAddress socket reuse-address)
-      (when recbuf (.setReceiveBufferSize socket recbuf)) ; of the connections too, which have it from their beginning
+      (when recbuf (.setReceiveBufferSize socket recbuf)) ; connections have it from their beginning
       (.bind socket (InetSocketAddress. ^InetAddress address (int port)) (int backlog))
       socket
       (catch IOException e

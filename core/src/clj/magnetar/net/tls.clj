@@ -3,13 +3,18 @@
 
   Why not SSLSocket: its `close` waits for a thread that writes, and sends the last record to a peer that may not read.
 
-  Locks: `shaking` guards the handshake, which reads and writes. Once it is done, `output` guards what is written, and the caller makes sure
-  that one thread reads at a time; `receiving` is held while that waits for the network. A thread that holds `output` waits for the network alone. `close` takes neither: a fiber sends the end of
-  the stream if `output` is free, and closes the stream below. That ends what waits in it.
+  Locks: `shaking` guards the handshake, which reads and writes. Once it is done, `output` guards what is written, and
+  the caller makes sure that one thread reads at a time; `receiving` is held while that waits for the network. A thread
+  that holds `output` waits for the network alone. `close` takes neither: a fiber sends the end of the stream if `output`
+  is free, and closes the stream below. That ends what waits in it. `gone` is a future that is completed then.
 
-  `state` is an atom: :shaken is true after the handshake, or why it failed; :late? the handshake took too long; :closed?; :input-shut? and
-  :output-shut?. `input` and `plain` are volatiles: a ByteBuffer of records that have arrived, its position their end; and one of bytes that
-  no `read-into` has taken, or nil. The thread that shakes or reads uses them."
+  `made` is a volatile of the SSLEngine. The thread that begins the handshake makes it, by `make`, and not the thread that
+  accepts, since the files of the certificates may have to be read.
+
+  `state` is an atom: :shaken is true after the handshake, or why it failed; :late? the handshake took too long;
+  :closed?; :input-shut? and :output-shut?. `input` and `plain` are volatiles: a ByteBuffer of records that have arrived,
+  its position their end; and one of bytes that no `read-into` has taken, or nil. The thread that shakes or reads uses
+  them."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -24,12 +29,19 @@
    (java.net SocketException SocketTimeoutException)
    (java.nio ByteBuffer)
    (java.util Arrays)
+   (java.util.concurrent CompletableFuture)
    (java.util.concurrent.locks ReentrantLock)
-   (javax.net.ssl ExtendedSSLSession SNIHostName SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException SSLSession)))
+   (javax.net.ssl ExtendedSSLSession SNIHostName SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus
+                  SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException
+                  SSLSession)))
 
 (set! *warn-on-reflection* true)
 
-(deftype Tls [raw ^SSLEngine engine settings state input plain ^ReentrantLock shaking ^ReentrantLock receiving ^ReentrantLock output ended])
+(deftype Tls [raw make made settings state input plain
+              ^ReentrantLock shaking ^ReentrantLock receiving ^ReentrantLock output ended gone])
+
+(defn- engine ^SSLEngine [^Tls tls]
+  @(.-made tls))
 
 (def ^:private ^:const first-room 4096)
 (def ^:private ^:const most-per-write "The records of one write of the stream below." 65536)
@@ -38,17 +50,24 @@
 ;; ---- records
 
 (defn- packet-size ^long [^Tls tls]
-  (.getPacketBufferSize (.getSession ^SSLEngine (.-engine tls))))
+  (.getPacketBufferSize (.getSession (engine tls))))
 
 (defn- larger
   "A buffer with the same bytes and this size."
   ^ByteBuffer [^ByteBuffer buffer ^long size]
   (.put (ByteBuffer/allocate size) (.flip buffer)))
 
+(defn- with-room
+  "The buffer, or a larger one if it is full."
+  [^ByteBuffer buffer packet-size]
+  (if (.hasRemaining buffer)
+    buffer
+    (larger buffer (max (long packet-size) (* 2 (.capacity buffer))))))
+
 (defn- receive-records
   "Reads into `input`. Throws an EOFException at the end of the stream below."
   [^Tls tls deadline]
-  (let [^ByteBuffer input (vswap! (.-input tls) #(if (.hasRemaining ^ByteBuffer %) % (larger % (max (packet-size tls) (* 2 (.capacity ^ByteBuffer %))))))
+  (let [^ByteBuffer input (vswap! (.-input tls) with-room (packet-size tls))
         n (long (transport/locked (.-receiving tls) clock/infinite
                   #(transport/read-into (.-raw tls) (.array input) (.position input) deadline)))]
     (when (neg? n)
@@ -59,15 +78,15 @@
   (let [^ByteBuffer input @(.-input tls)]
     (.flip input)
     (try
-      (.unwrap ^SSLEngine (.-engine tls) input to)
+      (.unwrap (engine tls) input to)
       (finally (.compact input)))))
 
 (defn- send-records
   "Writes what is in the buffer, which is empty afterwards."
-  [^Tls tls ^ByteBuffer buffer]
+  [^Tls tls ^ByteBuffer buffer progress]
   (.flip buffer)
   (when (.hasRemaining buffer)
-    (transport/write (.-raw tls) (Arrays/copyOf (.array buffer) (.limit buffer))))
+    (transport/write (.-raw tls) (Arrays/copyOf (.array buffer) (.limit buffer)) progress))
   (.clear buffer))
 
 (def ^:private ^ByteBuffer nothing (ByteBuffer/allocate 0))
@@ -76,12 +95,12 @@
   "Writes what the engine has to say: handshake, alert or end. True if it was something."
   [^Tls tls]
   (let [buffer (ByteBuffer/allocate (packet-size tls))
-        result (.wrap ^SSLEngine (.-engine tls) (.duplicate nothing) buffer)]
-    (send-records tls buffer)
+        result (.wrap (engine tls) (.duplicate nothing) buffer)]
+    (send-records tls buffer transport/no-progress)
     (pos? (.bytesProduced result))))
 
-(defn- wrap-all-control [^Tls tls]
-  (while (and (= SSLEngineResult$HandshakeStatus/NEED_WRAP (.getHandshakeStatus ^SSLEngine (.-engine tls)))
+(defn- wrap-all-control [tls]
+  (while (and (= SSLEngineResult$HandshakeStatus/NEED_WRAP (.getHandshakeStatus (engine tls)))
               (wrap-control tls))))
 
 ;; ---- handshake
@@ -106,7 +125,7 @@
 (defn- shake-on
   "Goes on with the handshake until it is done."
   [^Tls tls deadline]
-  (let [^SSLEngine engine (.-engine tls)
+  (let [engine (engine tls)
         status (.getHandshakeStatus engine)]
     (when-not (= SSLEngineResult$HandshakeStatus/NOT_HANDSHAKING status)
       (condp = status
@@ -125,20 +144,30 @@
 
 (defn- begin [^Tls tls]
   (let [nanos (arguments/nanos :handshake-timeout (:handshake-timeout (.-settings tls)))]
+    (vreset! (.-made tls) ((.-make tls)))
     (swap! (.-state tls) assoc :begun? true)
     (when-not (= clock/infinite nanos)
       (fibers/dispatch "handshake time-out of TLS" #(close-late tls nanos)))
-    (.beginHandshake ^SSLEngine (.-engine tls))))
+    (.beginHandshake (engine tls))))
 
 (defn- drain
-  "Reads and drops what arrives in this time, up to an amount. If a stream is closed with data that were not read, such as the tickets of TLS 1.3,
-  TCP resets it, and the other side may lose what was sent last."
+  "Reads and drops what arrives in this time, up to an amount. If a stream is closed with data that were not read, such as
+  the tickets of TLS 1.3, TCP resets it, and the other side may lose what was sent last."
   [^Tls tls ms]
   (let [bytes (byte-array 8192)
         deadline (clock/deadline (* 1000000 (long ms)))]
     (loop [most 32]
-      (when (and (pos? (long (transport/read-into (.-raw tls) bytes 0 deadline))) (pos? most) (pos? (clock/left deadline)))
+      (when (and (pos? (long (transport/read-into (.-raw tls) bytes 0 deadline)))
+                 (pos? most)
+                 (pos? (clock/left deadline)))
         (recur (dec most))))))
+
+(defn- close-below
+  "Closes the stream below, for good."
+  [^Tls tls]
+  (try
+    (transport/close-quietly (.-raw tls))
+    (finally (.complete ^CompletableFuture (.-gone tls) true))))
 
 (defn- send-alert
   "Sends the alert of a handshake that failed, on a fiber, and closes the stream below."
@@ -149,8 +178,8 @@
         (wrap-all-control tls)
         (transport/shut (.-raw tls) :write)
         (drain tls last-words-ms)
-        (catch IOException _)
-        (finally (transport/close-quietly (.-raw tls)))))))
+        (catch Exception _) ; the engine and the stream have failed already
+        (finally (close-below tls))))))
 
 (defn- limited
   "Closes the stream below unless the promise is delivered in time."
@@ -171,9 +200,9 @@
   (let [failure (failure tls e)]
     (swap! (.-state tls) assoc :shaken failure)
     (deliver (.-ended tls) true)
-    (if (instance? SSLException e)
+    (if (and (instance? SSLException e) (engine tls))
       (send-alert tls)
-      (transport/close-quietly (.-raw tls)))
+      (close-below tls))
     (throw failure)))
 
 (defn- check-shaken [^Tls tls]
@@ -195,7 +224,8 @@
       (shake-on tls deadline)
       (finish tls)
       (catch SocketTimeoutException e (throw e))
-      (catch IOException e (failed tls e)))))
+      (catch IOException e (failed tls e))
+      (catch RuntimeException e (failed tls (SSLException. (str (ex-message e)) e))))))
 
 (defn shake
   "Does the handshake, unless it is done. Throws a SocketTimeoutException after the deadline, which loses nothing."
@@ -233,7 +263,8 @@
     (throw (SSLException. "renegotiation"))))
 
 (defn- unwrap-data
-  "Takes a record apart: how many bytes are in the array now, 0 for none, -1 at the end; :more if there is no record, :aside if it went to `plain`."
+  "Takes a record apart: how many bytes are in the array now, 0 for none, -1 at the end; :more if there is no record,
+  :aside if it went to `plain`."
   [^Tls tls ^bytes bytes ^long from]
   (let [result (unwrap tls (ByteBuffer/wrap bytes from (- (alength bytes) from)))
         status (.getStatus result)]
@@ -248,7 +279,7 @@
   (cond
     (:input-shut? @(.-state tls)) -1
     @(.-plain tls) (taken tls bytes from)
-    (.isInboundDone ^SSLEngine (.-engine tls)) -1
+    (.isInboundDone (engine tls)) -1
     :else (let [n (unwrap-data tls bytes from)]
             (case n
               :more (do (receive-records tls deadline) (recur tls bytes from deadline))
@@ -270,35 +301,45 @@
       (throw (SocketException. "Socket closed")))))
 
 (defn- wrap-data
-  "Adds a record with the next bytes. With TLS 1.2 the end of the other side is the end of this side too, and the engine says so in place of data."
+  "Adds a record with the next bytes. With TLS 1.2 the end of the other side is the end of this side too, and the engine
+  says so in place of data."
   [^Tls tls data buffer]
-  (when (= SSLEngineResult$Status/CLOSED (.getStatus (.wrap ^SSLEngine (.-engine tls) ^ByteBuffer data ^ByteBuffer buffer)))
-    (send-records tls buffer)
+  (when (= SSLEngineResult$Status/CLOSED (.getStatus (.wrap (engine tls) ^ByteBuffer data ^ByteBuffer buffer)))
+    (send-records tls buffer transport/no-progress)
     (throw (SocketException. "the other side ended TLS"))))
 
-(defn- write-data [^Tls tls ^ByteBuffer data]
+(defn- write-data [^Tls tls ^ByteBuffer data progress]
   (check-output tls)
   (let [packet (packet-size tls)
         buffer (ByteBuffer/allocate (max packet (min most-per-write (+ packet (.remaining data)))))]
     (while (.hasRemaining data)
       (wrap-data tls data buffer)
       (when (or (< (.remaining buffer) packet) (not (.hasRemaining data)))
-        (send-records tls buffer)))))
+        (send-records tls buffer progress)))))
 
-(defn- write [^Tls tls ^bytes bytes]
+(defn- write [^Tls tls ^bytes bytes progress]
   (shake tls clock/infinite)
-  (transport/locked (.-output tls) clock/infinite #(write-data tls (ByteBuffer/wrap bytes))))
+  (transport/locked (.-output tls) clock/infinite #(write-data tls (ByteBuffer/wrap bytes) progress)))
 
 ;; ---- ends
 
 (defn- end-output [^Tls tls]
-  (.closeOutbound ^SSLEngine (.-engine tls))
+  (.closeOutbound (engine tls))
   (wrap-all-control tls))
+
+(defn- end-output-in-time
+  "Sends the end of the stream, or closes the stream below if the other side does not take it."
+  [tls]
+  (let [finished (promise)]
+    (limited tls finished)
+    (try
+      (end-output tls)
+      (finally (deliver finished true)))))
 
 (defn- shut-output [^Tls tls]
   (when-not (:output-shut? @(.-state tls))
     (swap! (.-state tls) assoc :output-shut? true)
-    (end-output tls)))
+    (end-output-in-time tls)))
 
 (defn- shut [^Tls tls direction]
   (try
@@ -310,13 +351,6 @@
       (transport/locked (.-output tls) clock/infinite #(shut-output tls)))
     (catch IOException _)))
 
-(defn- say-end-locked [^Tls tls]
-  (let [finished (promise)]
-    (limited tls finished)
-    (try
-      (end-output tls)
-      (finally (deliver finished true)))))
-
 (defn- quietly
   "Calls f if the lock is free; an error of the network is no news, since the connection is closed."
   [^ReentrantLock lock f]
@@ -327,15 +361,17 @@
       (finally (.unlock lock)))))
 
 (defn- say-end
-  "Sends the end of the stream, unless another thread is writing, and closes the stream below. A thread that reads has taken what has arrived."
+  "Sends the end of the stream, unless another thread is writing, and closes the stream below. A thread that reads has
+  taken what has arrived."
   [^Tls tls]
   (try
-    (quietly (.-output tls) #(say-end-locked tls))
+    (quietly (.-output tls) #(end-output-in-time tls))
     (quietly (.-receiving tls) #(drain tls 1))
-    (finally (transport/close-quietly (.-raw tls)))))
+    (finally (close-below tls))))
 
 (defn- close
-  "A handshake that failed has a fiber that closes the stream below. If no fiber can be started, for want of memory, the end is not said."
+  "A handshake that failed has a fiber that closes the stream below. If no fiber can be started, for want of memory, the
+  end is not said."
   [^Tls tls]
   (let [[before _] (swap-vals! (.-state tls) assoc :closed? true)]
     (deliver (.-ended tls) true)
@@ -344,8 +380,8 @@
       (instance? Throwable (:shaken before)) nil
       (:shaken before) (try
                          (fibers/dispatch "end of TLS" #(say-end tls))
-                         (catch Throwable _ (transport/close (.-raw tls))))
-      :else (transport/close (.-raw tls)))))
+                         (catch Throwable _ (close-below tls)))
+      :else (close-below tls))))
 
 (extend-type Tls
   transport/Endpoint
@@ -356,9 +392,10 @@
   (remote [tls] (transport/remote (.-raw tls)))
   (set-options [tls options] (transport/set-options (.-raw tls) options))
   (read-into [tls bytes from deadline] (read-into tls bytes from deadline))
-  (write [tls bytes] (write tls bytes))
+  (write [tls bytes progress] (write tls bytes progress))
   (shut [tls direction] (shut tls direction))
-  (output-shut? [tls] (boolean (:output-shut? @(.-state tls)))))
+  (output-shut? [tls] (boolean (:output-shut? @(.-state tls))))
+  (when-gone [tls f] (.thenRun ^CompletableFuture (.-gone tls) ^Runnable f)))
 
 ;; ---- made
 
@@ -390,9 +427,9 @@
     (.setSSLParameters engine parameters))
   engine)
 
-(defn- over [raw engine settings]
-  (->Tls raw engine settings (atom {}) (volatile! (ByteBuffer/allocate first-room)) (volatile! nil)
-         (ReentrantLock.) (ReentrantLock.) (ReentrantLock.) (promise)))
+(defn- over [raw make settings]
+  (->Tls raw make (volatile! nil) settings (atom {}) (volatile! (ByteBuffer/allocate first-room)) (volatile! nil)
+         (ReentrantLock.) (ReentrantLock.) (ReentrantLock.) (promise) (CompletableFuture.)))
 
 (defn- engine-of-server [source settings]
   (doto (.createSSLEngine (contexts/context source))
@@ -412,21 +449,23 @@
   (close [_] (transport/close raw))
 
   transport/Listening
-  (accept [_] (over (transport/accept raw) (engine-of-server source settings) settings)))
+  (accept [_] (over (transport/accept raw) #(engine-of-server source settings) settings)))
 
 (defn server
-  "What makes a socket that listens one with TLS; nil without such options. Throws at once what is wrong with them and their files."
+  "What makes a socket that listens one with TLS; nil without such options. Throws at once what is wrong with them and
+  their files."
   [tls]
   (when-some [settings (tls-options/checked :server tls)]
     (let [source (contexts/source settings)]
       #(->Listening % source settings))))
 
 (defn client
-  "What makes a stream to a port of a host one with TLS; nil without such options. Throws at once what is wrong with them and their files."
+  "What makes a stream to a port of a host one with TLS; nil without such options. Throws at once what is wrong with them
+  and their files."
   [tls host port]
   (when-some [settings (tls-options/checked :client tls)]
     (let [source (contexts/of-client settings)]
-      #(over % (engine-of-client source settings host port) settings))))
+      #(over % (fn [] (engine-of-client source settings host port)) settings))))
 
 ;; ---- told
 
@@ -438,16 +477,17 @@
 (defn- indicated
   "The name of the host that the client wanted."
   [^Tls tls ^SSLSession session]
-  (let [^SSLEngine engine (.-engine tls)
+  (let [engine (engine tls)
         names (if (.getUseClientMode engine)
                 (.getServerNames (.getSSLParameters engine))
-                (when (instance? ExtendedSSLSession session) (.getRequestedServerNames ^ExtendedSSLSession session)))]
+                (when (instance? ExtendedSSLSession session)
+                  (.getRequestedServerNames ^ExtendedSSLSession session)))]
     (some #(when (instance? SNIHostName %) (.getAsciiName ^SNIHostName %)) names)))
 
 (defn information
   "What both sides agreed on, after the handshake."
   [^Tls tls]
-  (let [^SSLEngine engine (.-engine tls)
+  (let [engine (engine tls)
         session (.getSession engine)
         alpn (.getApplicationProtocol engine)]
     {:protocol (version-words (.getProtocol session))

@@ -56,6 +56,12 @@
 (defn- name-to-check? [x]
   (or (= :disable x) (and (text? x) (host-name x))))
 
+(defn- ready-context? [x]
+  (and (instance? SSLContext x)
+       (try
+         (some? (.createSSLEngine ^SSLContext x))
+         (catch IllegalStateException _ false))))
+
 (def ^:private checks
   "What each option is: a predicate, and words."
   {:certfile [text? "the path of a file"]
@@ -63,7 +69,7 @@
    :cacertfile [text? "the path of a file"]
    :verify [#{:verify-peer :verify-none} ":verify-peer or :verify-none"]
    :versions [#(vector-of? #{:tlsv1.3 :tlsv1.2} %) "a vector of :tlsv1.3 and :tlsv1.2, or of one of them"]
-   :context [#(instance? SSLContext %) "a javax.net.ssl.SSLContext"]
+   :context [ready-context? "a javax.net.ssl.SSLContext that was initialised by its `init`"]
    :fail-if-no-peer-cert [boolean? "true or false"]
    :alpn-preferred-protocols [#(vector-of? protocol? %) "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
    :alpn-advertised-protocols [#(vector-of? protocol? %) "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
@@ -80,13 +86,18 @@
 (defn- check-context [options]
   (when (:context options)
     (when-some [other (some #(when (contains? options %) %) [:certfile :keyfile :cacertfile :sni-hosts])]
-      (refuse-together (str "has :context and " other ": the context has its certificates itself. Leave one of them out.") options))))
+      (refuse-together (str "has :context and " other ": the context has its certificates itself. Leave one of them out.")
+                       options))))
 
 (defn- check-server [{:keys [certfile context cacertfile verify fail-if-no-peer-cert] :as options}]
   (when-not (or certfile context)
-    (refuse-together "of `listen` needs the certificate of the server: give {:certfile \"server.pem\" :keyfile \"server.key\"}." options))
+    (refuse-together
+      "of `listen` needs the certificate of the server: give {:certfile \"server.pem\" :keyfile \"server.key\"}." options))
   (when (and (= :verify-peer verify) (not (or cacertfile context)))
-    (refuse-together "has {:verify :verify-peer}, which needs the certificate of the authority that signs the certificates of clients: give :cacertfile." options))
+    (refuse-together
+      (str "has {:verify :verify-peer}, which needs the certificate of the authority that signs the certificates of clients: "
+           "give :cacertfile.")
+      options))
   (when (and fail-if-no-peer-cert (not= :verify-peer verify))
     (refuse-together "has :fail-if-no-peer-cert, which needs {:verify :verify-peer}: add it." options)))
 
@@ -94,7 +105,8 @@
   (when (and keyfile (not certfile))
     (refuse-together "has a :keyfile without its :certfile: add it." options))
   (when (and context (= :verify-none verify))
-    (refuse-together "has :context and {:verify :verify-none}: the context says whom it trusts. Leave one of them out." options)))
+    (refuse-together
+      "has :context and {:verify :verify-none}: the context says whom it trusts. Leave one of them out." options)))
 
 (defn checked
   "The options of a :server or :client, with defaults; nil if the socket is plain."

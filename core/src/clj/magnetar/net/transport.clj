@@ -19,21 +19,43 @@
 (defprotocol Endpoint
   "What all sockets have."
   (local [socket] "The address of this side, a map.")
-  (close [socket] "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw an IOException."))
+  (close [socket]
+    "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw an IOException."))
 
 (defprotocol Stream
   "A connection: two streams of bytes. Each operation throws an IOException when the connection fails or is closed."
   (remote [socket] "The address of the other side, a map.")
-  (set-options [socket options] "Sets those options that are the socket's. One that the other side has left takes none any more.")
+  (set-options [socket options]
+    "Sets those options that are the socket's. One that the other side has left takes none any more.")
   (read-into [socket bytes from deadline]
-    "Reads into the array; how many bytes, -1 at the end of the stream. Throws a SocketTimeoutException after the deadline, which loses nothing.")
-  (write [socket bytes] "Writes all the bytes.")
+    "Reads into the array; how many bytes, -1 at the end of the stream. Throws a SocketTimeoutException after the
+    deadline, which loses nothing.")
+  (write [socket bytes progress] "Writes all the bytes; calls (progress) whenever a part of them is written.")
   (shut [socket direction] "Shuts :read, :write or :both. A direction that is shut already stays so.")
-  (output-shut? [socket] "Was its sending side shut?"))
+  (output-shut? [socket] "Was its sending side shut?")
+  (when-gone [socket f] "Calls (f) once, when the socket was closed and has sent the end of its stream."))
 
 (defprotocol Listening
   "A socket that listens."
   (accept [socket] "Waits for the next connection: its `Stream`."))
+
+(def ^:private ^:const most-per-write
+  "The bytes of one write. The JDK copies each into a buffer of its own, and keeps that."
+  65536)
+
+(defn write-parts
+  "Writes the array in parts by (write from n)."
+  [^bytes bytes write progress]
+  (loop [from 0]
+    (let [n (min most-per-write (- (alength bytes) from))]
+      (write from n)
+      (progress)
+      (when (< (+ from n) (alength bytes))
+        (recur (+ from n))))))
+
+(defn no-progress
+  "Does nothing, where a write needs no report of its progress."
+  [])
 
 (defn close-quietly
   "Closes a socket."
@@ -59,6 +81,15 @@
     (if (= clock/infinite left)
       (.get future)
       (.get future left TimeUnit/NANOSECONDS))))
+
+(defn await-future
+  "The value of a future, as `get-until`. An interrupt that came with a cancellation throws what cancels the thread."
+  [future deadline]
+  (try
+    (get-until future deadline)
+    (catch InterruptedException e
+      (.check (Fiber/current))
+      (throw e))))
 
 (defn check-interrupt
   "Throws if the thread was interrupted while it used a socket: what cancels it, else an InterruptedException."

@@ -1,8 +1,8 @@
 (ns magnetar.net.unix
   "Unix sockets, which have a path in place of a host and a port, as kinds of sockets.
 
-  The JDK's channels have no limit of time for a read. So a read with a limit is done by a fiber of its own. When time runs out it goes on,
-  and what it reads is for the next read."
+  The JDK's channels have no limit of time for a read. So a read with a limit is done by a fiber of its own. When time
+  runs out it goes on, and what it reads is for the next read."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
@@ -13,10 +13,11 @@
    (java.io IOException)
    (java.net BindException ConnectException SocketTimeoutException StandardProtocolFamily UnixDomainSocketAddress)
    (java.nio ByteBuffer)
-   (java.nio.channels ServerSocketChannel SocketChannel)
+   (java.nio.channels ClosedByInterruptException ServerSocketChannel SocketChannel)
    (java.nio.file Files LinkOption Path)
    (java.nio.file.attribute BasicFileAttributes)
    (java.util.concurrent ExecutionException FutureTask TimeoutException)
+   (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.fiber Fiber Fibers)))
 
 (set! *warn-on-reflection* true)
@@ -28,14 +29,12 @@
 
 ;; ---- reads
 
-(def ^:private ^:const room "The bytes of a read by a fiber." 65536)
-
 (defn- read-now ^long [^SocketChannel channel ^bytes bytes ^long from]
   (.read channel (ByteBuffer/wrap bytes from (- (alength bytes) from))))
 
 (defn- read-apart
-  "Reads on a fiber: a future of a buffer with the bytes, which is nil at the end of the stream."
-  ^FutureTask [channel]
+  "Reads on a fiber, at most so many bytes: a future of a buffer with the bytes, which is nil at the end of the stream."
+  ^FutureTask [channel room]
   (let [bytes (byte-array room)
         task (FutureTask. #(let [n (read-now channel bytes 0)]
                              (when-not (neg? n)
@@ -49,17 +48,18 @@
     task))
 
 (defn- outcome
-  "What the read has read, once it has ended."
-  [^FutureTask task deadline]
+  "What the read has read, once it has ended. An interrupt closes the channel, as it does in a read of this thread."
+  [^SocketChannel channel ^FutureTask task deadline]
   (try
     (transport/get-until task deadline)
     (catch TimeoutException _
       (throw (SocketTimeoutException. "no byte in time")))
     (catch ExecutionException e
       (throw (ex-cause e)))
-    (catch InterruptedException e
-      (.check (Fiber/current))
-      (throw e))))
+    (catch InterruptedException _
+      (.interrupt (Thread/currentThread))
+      (.close channel)
+      (throw (ClosedByInterruptException.)))))
 
 (defn- take-read
   "Copies bytes of a read that has ended into the array; how many. The rest stays for the next one."
@@ -72,18 +72,21 @@
         (vreset! pending nil))
       n)))
 
-(defn- read-into [channel pending bytes from deadline]
+(defn- read-into [channel pending ^bytes bytes from deadline]
   (if (and (nil? @pending) (= clock/infinite deadline))
     (read-now channel bytes from)
-    (let [task (or @pending (vreset! pending (read-apart channel)))]
-      (take-read pending (outcome task deadline) bytes from))))
+    (let [task (or @pending (vreset! pending (read-apart channel (- (alength bytes) (long from)))))]
+      (take-read pending (outcome channel task deadline) bytes from))))
 
 ;; ---- connections
 
-(defn- write-all [^SocketChannel channel bytes]
-  (let [buffer (ByteBuffer/wrap bytes)]
+(defn- write-part [^SocketChannel channel ^bytes bytes from n]
+  (let [buffer (ByteBuffer/wrap bytes from n)]
     (while (.hasRemaining buffer)
       (.write channel buffer))))
+
+(defn- write [channel bytes progress]
+  (transport/write-parts bytes #(write-part channel bytes %1 %2) progress))
 
 (defn- shut [^SocketChannel channel direction]
   (try
@@ -91,7 +94,8 @@
     (when-not (= :write direction) (.shutdownInput channel))
     (catch IOException _)))
 
-;; `pending` is a volatile, of the future of a read that was begun, or nil. The reading thread has it alone. `output-shut` is an atom.
+;; `pending` is a volatile, of the future of a read that was begun, or nil. The reading thread has it alone.
+;; `output-shut` is an atom.
 (deftype UnixSocket [^SocketChannel channel pending output-shut]
   transport/Endpoint
   (local [_] (address (.getLocalAddress channel)))
@@ -101,11 +105,12 @@
   (remote [_] (address (.getRemoteAddress channel)))
   (set-options [_ _])
   (read-into [_ bytes from deadline] (read-into channel pending bytes from deadline))
-  (write [_ bytes] (write-all channel bytes))
+  (write [_ bytes progress] (write channel bytes progress))
   (shut [_ direction]
     (when-not (= :read direction) (reset! output-shut true))
     (shut channel direction))
-  (output-shut? [_] @output-shut))
+  (output-shut? [_] @output-shut)
+  (when-gone [_ f] (f)))
 
 (defn- unix-socket [channel]
   (UnixSocket. channel (volatile! nil) (atom false)))
@@ -117,8 +122,8 @@
       (throw (refusals/path-failed operation path e)))))
 
 (defn- try-connect
-  "Connects once: the channel, or nil where the queue of the listener is full. A channel that does not block is told so by EAGAIN; one that
-  blocks would hold a platform thread without a limit."
+  "Connects once: the channel, or nil where the queue of the listener is full. A channel that does not block is told so by
+  EAGAIN; one that blocks would hold a platform thread without a limit."
   [address]
   (let [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
     (try
@@ -169,11 +174,17 @@
     (.fileKey (Files/readAttributes path BasicFileAttributes ^"[Ljava.nio.file.LinkOption;" no-links))
     (catch IOException _ nil)))
 
+(defn- delete-if-same
+  "Deletes the file if it is still the one with this key."
+  [path file]
+  (when (= file (file-key path))
+    (Files/deleteIfExists path)))
+
 (defn- delete-own
   "Deletes the file of a socket, unless another socket has been bound to the path since."
   [path file]
-  (when (and file (= file (file-key path)))
-    (Files/deleteIfExists path)))
+  (when file
+    (delete-if-same path file)))
 
 (deftype UnixListening [^ServerSocketChannel channel path file]
   transport/Endpoint
@@ -193,7 +204,8 @@
   (= type-socket (bit-and type-mask (long (Files/getAttribute path "unix:mode" no-links)))))
 
 (defn- stale?
-  "Does no program listen on this socket any more? Does not wait in the queue of a program that does."
+  "Does no program listen on this socket any more? Does not wait in the queue of a program that does. Throws an
+  IOException if this program may not know."
   [address]
   (with-open [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
     (.configureBlocking channel false)
@@ -201,25 +213,35 @@
       (.connect channel address)
       false
       (catch ConnectException _ true)
-      (catch IOException _ false))))
+      (catch IOException e
+        (when (= :eacces (refusals/reason e nil))
+          (throw e))
+        false))))
 
 (defn- delete-stale
   "Deletes the file that is in the way, if it is a socket on which no program listens."
   [^UnixDomainSocketAddress address cause]
-  (let [path (.getPath address)]
+  (let [path (.getPath address)
+        file (file-key path)]
     (cond
       (not (socket-file? path)) (throw (refusals/no-socket-file (str path) cause))
       (not (stale? address)) (throw (refusals/path-in-use (str path) cause))
-      :else (Files/deleteIfExists path))))
+      :else (delete-if-same path file))))
+
+;; T1 and T2 both find a stale file. T1 deletes it and binds; T2 would delete the file of T1. So one thread at a time
+;; replaces a file. Two programs can still do that to each other between the check of the file and its deletion.
+(defonce ^:private ^ReentrantLock replacing (ReentrantLock.))
+
+(defn- bind-again [^ServerSocketChannel channel address backlog cause]
+  (delete-stale address cause)
+  (.bind channel address (int backlog)))
 
 (defn- bind [^ServerSocketChannel channel ^UnixDomainSocketAddress address backlog]
   (try
     (.bind channel address (int backlog))
     (catch BindException e
       (if (= :eaddrinuse (refusals/reason e nil))
-        (do
-          (delete-stale address e)
-          (.bind channel address (int backlog)))
+        (transport/locked replacing clock/infinite #(bind-again channel address backlog e))
         (throw e)))))
 
 (defn listen

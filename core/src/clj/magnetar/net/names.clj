@@ -1,0 +1,92 @@
+(ns magnetar.net.names
+  "Looks up names of hosts. The JDK's resolver holds its thread, so threads of their own do it, and a caller waits until its deadline.
+
+  Callers that ask for one name at the same time share a look-up. One that no caller waits for any more is dropped from the queue if it has
+  not begun. Else it goes on without a caller, and a later caller joins it. So a name whose server does not answer holds one thread.
+
+  `lock` guards `asked`, the look-ups by name, and :waiting of each, an atom, the number of callers."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime]
+   [magnetar.net.refusals :as refusals]
+   [magnetar.net.threads :as threads]
+   [magnetar.net.transport :as transport])
+  (:import
+   (java.net InetAddress UnknownHostException)
+   (java.util HashMap)
+   (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor TimeoutException)
+   (java.util.concurrent.locks ReentrantLock)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ^:const most-threads 32)
+
+(defonce ^:private ^ThreadPoolExecutor pool (threads/pool "magnetar-names" most-threads))
+(defonce ^:private ^ReentrantLock lock (ReentrantLock.))
+(defonce ^:private ^HashMap asked (HashMap.))
+
+(defmacro ^:private guarded [& body]
+  `(do
+     (.lock lock)
+     (try
+       ~@body
+       (finally (.unlock lock)))))
+
+(defn- forget [host]
+  (guarded (.remove asked host)))
+
+(defn- look-up [host]
+  (try
+    (vec (InetAddress/getAllByName host))
+    (finally (forget host))))
+
+(defn- begun [host]
+  (let [task (FutureTask. #(look-up host))
+        entry {:task task :waiting (atom 0)}]
+    (.execute pool task)
+    (.put asked host entry)
+    entry))
+
+(defn- join
+  "The look-up of the name, which waits for one caller more."
+  [host]
+  (guarded
+    (doto (or (.get asked host) (begun host))
+      (-> :waiting (swap! inc)))))
+
+(defn- leave
+  "One caller less waits for the look-up."
+  [host {:keys [task waiting]}]
+  (guarded
+    (when (and (zero? (long (swap! waiting dec))) (.remove pool task))
+      (.remove asked host))))
+
+(defn- result [operation host ^FutureTask task deadline]
+  (try
+    (transport/await-future task deadline)
+    (catch TimeoutException _ ::transport/timeout)
+    (catch ExecutionException e
+      (throw (if (instance? UnknownHostException (ex-cause e))
+               (refusals/unknown-host operation host (ex-cause e))
+               (ex-cause e))))))
+
+(defn- literal ^InetAddress [^String host]
+  (try
+    (InetAddress/ofLiteral host)
+    (catch IllegalArgumentException _ nil)))
+
+(defn addresses
+  "The addresses of a host; ::transport/timeout after the deadline."
+  [operation host deadline]
+  (if-some [address (literal host)]
+    [address]
+    (let [entry (join host)]
+      (try
+        (result operation host (:task entry) deadline)
+        (finally (leave host entry))))))
+
+(defn address
+  "The first address of a host."
+  ^InetAddress [operation host]
+  (first (addresses operation host clock/infinite)))

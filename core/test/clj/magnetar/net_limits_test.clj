@@ -1,0 +1,318 @@
+(ns magnetar.net-limits-test
+  "Sockets at their limits: slow names, options that change under a read, full mailboxes, code that fails, descriptors that run out."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.actor :as actor :refer [after receive self spawn]]
+   [magnetar.dev.child :as child]
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime]
+   [magnetar.net :as net]
+   [magnetar.net-support :refer [as-stream await-end home in-process in-socket? listener next-message pair reader-of refused]]
+   [magnetar.net.acceptor :as acceptor]
+   [magnetar.net.connection :as connection]
+   [magnetar.net.group :as group]
+   [magnetar.net.transport :as transport]
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [eventually limit-ms message-of with-failures]])
+  (:import
+   (java.io Closeable)
+   (java.net SocketException)
+   (java.util.concurrent.locks ReentrantLock)
+   (magnetar.kernel.process Send)
+   (magnetar.net.acceptor Acceptor)
+   (magnetar.net.connection Connection)))
+
+(set! *warn-on-reflection* true)
+
+(use-fixtures :each in-process)
+
+;; ---- names
+
+(def ^:private slow-names
+  "import java.net.InetAddress;
+   import java.net.UnknownHostException;
+   import java.net.spi.InetAddressResolver;
+   import java.net.spi.InetAddressResolverProvider;
+   import java.util.stream.Stream;
+
+   public final class SlowNames extends InetAddressResolverProvider {
+       @Override public String name() { return \"slow\"; }
+       @Override public InetAddressResolver get(Configuration configuration) {
+           InetAddressResolver jdk = configuration.builtinResolver();
+           return new InetAddressResolver() {
+               @Override public Stream<InetAddress> lookupByName(String host, LookupPolicy policy) throws UnknownHostException {
+                   if (!host.endsWith(\".slow\")) return jdk.lookupByName(host, policy);
+                   try { Thread.sleep(200); } catch (InterruptedException e) { Thread.currentThread().interrupt(); }
+                   throw new UnknownHostException(host);
+               }
+               @Override public String lookupByAddress(byte[] address) throws UnknownHostException {
+                   return jdk.lookupByAddress(address);
+               }
+           };
+       }
+   }")
+
+(defn- provider
+  "A folder for a class path with a resolver whose names in .slow take long and have no address."
+  []
+  (let [sources (child/temp-folder "names")
+        classes (child/temp-folder "names")
+        services (io/file classes "META-INF/services/java.net.spi.InetAddressResolverProvider")]
+    (spit (io/file sources "SlowNames.java") slow-names)
+    (is (nil? (child/compile-java [sources] classes [])))
+    (io/make-parents services)
+    (spit services "SlowNames")
+    (str classes)))
+
+(def ^:private look-ups
+  '(do
+     (require '[magnetar.net :as net] '[magnetar.scope :as scope])
+     (let [listener (net/listen 0 {:host "127.0.0.1" :active false})
+           connect (fn [n]
+                     (try
+                       (net/connect (str "host-" n ".slow") 80 {:active false :timeout 500 :else :late})
+                       (catch clojure.lang.ExceptionInfo e (:reason (ex-data e)))))
+           names #(count (filter (fn [t] (.startsWith (.getName ^Thread t) "magnetar-names"))
+                                   (keys (Thread/getAllStackTraces))))]
+       (scope/with-scope [s]
+         (let [forks (mapv #(scope/fork s connect %) (range 10000))
+               offloaded (scope/offload (fn [] :done))
+               client (net/connect "127.0.0.1" (net/port listener) {:active false :as :string})
+               server (net/accept listener)]
+           (net/send server "hello")
+           (let [heard (net/recv client)
+                 outcomes (frequencies (map scope/join forks))]
+             (prn {:offloaded offloaded
+                   :heard heard
+                   :only-late-or-unknown? (= #{:late :nxdomain} (into #{:nxdomain} (keys outcomes)))
+                   :most-late? (< 9000 (:late outcomes))
+                   :few-threads? (<= (names) 32)
+                   :local? (some? (net/connect "localhost" (net/port listener) {:active false}))}))))
+       (System/exit 0))))
+
+(deftest ^{:slow true :limit 180000} slow-names-hold-no-other-fiber-and-a-connect-ends-in-time
+  (let [{:keys [exit out]} (child/run [(System/getProperty "java.class.path") (provider)] 170 "clojure.main" "-e" (pr-str look-ups))]
+    (is (= 0 exit) out)
+    (is (= {:offloaded :done :heard "hello" :only-late-or-unknown? true :most-late? true :few-threads? true :local? true}
+           (edn/read-string (last (str/split-lines out)))))))
+
+(deftest callers-share-a-look-up
+  (scope/with-scope [s]
+    (let [forks (mapv (fn [_] (scope/fork s #(refused (net/connect "no-such-host.invalid" 80 {:active false})))) (range 20))]
+      (is (= #{[:magnetar/unknown-host :nxdomain]} (into #{} (map #(vec (take 2 (scope/join %)))) forks))))))
+
+;; ---- options that change while a read waits
+
+(defn- waiting
+  "A fork of f, which waits in a socket."
+  [s f]
+  (let [thread (promise)
+        fork (scope/fork s #(do (deliver thread (Thread/currentThread)) (f)))]
+    (is (eventually (in-socket? @thread)))
+    fork))
+
+(deftest an-idle-time-out-reaches-a-read-that-waits
+  (scope/with-scope [s]
+    (let [[client] (pair {:active false})
+          fork (waiting s #(take 2 (refused (net/recv client))))]
+      (net/set-options client {:idle-timeout 1})
+      (is (= [:magnetar/connection-lost :etimedout] (scope/join fork)))))
+  (let [[_ served] (pair {:active true})]
+    (is (eventually (.isLocked ^ReentrantLock (.-reading ^Connection served))))
+    (net/set-options served {:idle-timeout 1})
+    (is (= [[:tcp-error served :etimedout] [:tcp-closed served]] (vec (repeatedly 2 next-message))))))
+
+(deftest a-longer-idle-time-out-reaches-a-read-that-waits
+  (scope/with-scope [s]
+    (let [[client served] (pair {:active false :idle-timeout 60000})
+          fork (waiting s #(net/recv client))]
+      (net/set-options client {:idle-timeout 1000000})
+      (net/set-options client {:idle-timeout :infinity})
+      (net/send served "x")
+      (is (= "x" (String. ^bytes (scope/join fork)))))))
+
+(deftest a-kind-of-packet-reaches-a-read-that-waits
+  (scope/with-scope [s]
+    (let [[client served] (pair {:active false :packet 2 :as :string})
+          fork (scope/fork s net/recv served)]
+      (net/set-options client {:packet :raw})
+      (net/send client (byte-array [0 9 97 10]))
+      (is (eventually (= 4 (:to @(.-input ^Connection served)))))
+      (net/set-options served {:packet :line})
+      (is (= "\u0000\ta\n" (scope/join fork))))))
+
+(deftest a-recv-that-waits-comes-before-the-messages
+  (scope/with-scope [s]
+    (let [[client served] (pair as-stream)
+          me (self)
+          fork (waiting s #(net/recv served))]
+      (net/set-options served {:active true})
+      (net/send client "one\ntwo\n")
+      (is (= "one\n" (scope/join fork)))
+      (is (= me (:owner @(.-state ^Connection served))))
+      (is (= [:tcp served "two\n"] (next-message))))))
+
+(deftest the-messages-that-count-are-bounded-as-in-erlang
+  (let [[_ served] (pair {:active 32767})]
+    (is (= [:magnetar/bad-option :einval] (take 2 (refused (net/set-options served {:active 1})))))
+    (is (nil? (net/set-options served {:active :once})))))
+
+(deftest what-is-sent-in-parts-is-no-idle-time
+  (scope/with-scope [s]
+    (let [[client served] (pair {:active false})
+          touched #(deref (.-touched ^Connection client))
+          begin (touched)
+          fork (scope/fork s #(try (net/send client (byte-array 50000000)) (catch Exception _ :closed)))]
+      (is (eventually (not= begin (touched))))
+      (is (= :sends (scope/join fork {:timeout 0 :else :sends})))
+      (net/close served)
+      (is (= :closed (scope/join fork))))))
+
+;; ---- owners
+
+(defn- forwarding []
+  (let [me (self)]
+    (spawn #(loop []
+              (receive message (actor/! me [::got (self) message]))
+              (recur)))))
+
+(deftest a-connection-is-given-away-although-its-mailbox-is-full
+  (let [l (listener {:packet 1})
+        other (forwarding)
+        me (self)
+        owner (actor/spawn-opt (fn []
+                                 (let [conn (net/accept l {:active true})]
+                                   (actor/! me conn)
+                                   (receive [:go] (net/controlling-process conn other))
+                                   (actor/! me [:left (receive x x) (receive x x)])))
+                               {:mailbox {:capacity 2 :when-full :block}})
+        client (net/connect home (net/port l) {:packet 1 :active false})
+        served (next-message)]
+    (actor/! owner :one)
+    (actor/! owner :two)
+    (dotimes [n 10]
+      (net/send client (byte-array [n])))
+    (is (eventually (= "room in a mailbox" (:waits-for (reader-of served)))))
+    (Send/signal owner [:go])
+    (is (= (range 10) (repeatedly 10 #(receive [::got other [:tcp served bytes]] (first bytes) (after limit-ms :late)))))
+    (is (= [:left :one :two] (receive [:left one two] [:left one two] (after limit-ms :late))))))
+
+(deftest code-of-a-packet-that-fails-ends-the-connection-and-the-owner-knows
+  (let [broken (fn [_] (throw (AssertionError. "broken")))
+        [client served] (pair {:active true})]
+    (net/set-options client {:active false})
+    (net/set-options served {:active :once :packet broken})
+    (net/send client "x")
+    (is (= [[:tcp-error served :einval] [:tcp-closed served]] (vec (repeatedly 2 next-message)))))
+  (let [[client served] (pair {:active false})]
+    (net/set-options served {:packet (fn [_] (throw (AssertionError. "broken")))})
+    (net/send client "x")
+    (is (= [:magnetar/bad-packet :einval] (take 2 (refused (net/recv served)))))
+    (is (nil? (net/recv client)))))
+
+(deftest a-mailbox-that-refuses-ends-the-connection-and-the-owner-knows
+  (let [l (listener {:packet 1})
+        me (self)]
+    (with-failures [reported]
+      (actor/spawn-opt (fn []
+                         (let [conn (net/accept l {:active true})]
+                           (receive [:tcp-error conn why] (actor/! me why) (after limit-ms (actor/! me :late)))
+                           (actor/! me (receive [:tcp-closed conn] :closed (after limit-ms :late)))))
+                       {:mailbox {:capacity 1 :when-full :fail}})
+      (let [client (net/connect home (net/port l) {:packet 1 :active false})]
+        (net/send client (byte-array [1 2]))
+        (net/send client (byte-array [3 4]))
+        (is (nil? (net/recv client)))
+        (is (= [:enobufs :closed] [(next-message) (next-message)]))
+        (is (= 1 (count @reported)))))))
+
+;; ---- ends
+
+(deftest a-connection-works-on-after-the-end-of-its-stream
+  (let [[client served] (pair {:packet :line :as :string :exit-on-close false})]
+    (net/send client "question\n")
+    (net/shutdown client :write)
+    (is (= [:tcp served "question\n"] (next-message)))
+    (net/set-options served {:active :once})
+    (is (= [:tcp-closed served] (next-message)))
+    (net/send served "answer\n")
+    (is (= [:tcp client "answer\n"] (next-message)))
+    (net/close served)))
+
+(deftest sockets-are-closed-by-with-open
+  (let [sockets (atom [])]
+    (with-open [^Closeable l (listener {:active false})
+                ^Closeable client (net/connect home (net/port l) {:active false})
+                ^Closeable udp (net/open 0 {:active false})]
+      (reset! sockets [#(net/accept l) #(net/recv client) #(net/recv-from udp)]))
+    (is (= (repeat 3 [:magnetar/socket-closed :closed]) (map #(take 2 (refused (%))) @sockets)))))
+
+(deftest a-close-that-fails-ends-the-ownership
+  (let [closing (reify
+                  transport/Endpoint
+                  (local [_] {:host home :port 1})
+                  (close [_] (throw (AssertionError. "broken")))
+                  transport/Stream
+                  (remote [_] {:host home :port 2})
+                  (set-options [_ _])
+                  (when-gone [_ f] (f)))
+        group (group/group 1)
+        conn (connection/connection closing (self) {} group)]
+    (is (= #{conn} (:members @group)))
+    (is (thrown? AssertionError (net/close conn)))
+    (is (= #{} (:members @group)))))
+
+;; ---- limits of a listener
+
+(deftest a-listener-has-at-most-so-many-connections
+  (let [l (listener {:active false :max-connections 1})
+        clients (doall (repeatedly 2 #(net/connect home (net/port l) {:active false})))
+        one (net/accept l)
+        me (self)]
+    (is (= :none (net/accept l {:timeout 1 :else :none})))
+    (net/close one)
+    (let [two (net/accept l {:timeout limit-ms})]
+      (is (= (net/local-address (second clients)) (net/remote-address two)))
+      (spawn #(actor/! me (take 2 (refused (net/accept l)))))
+      (net/close l)
+      (is (= [:magnetar/socket-closed :closed] (next-message)))
+      (net/close two))))
+
+(deftest an-acceptor-waits-while-there-are-too-many-files
+  (let [failures (atom 3)
+        socket (reify
+                 transport/Endpoint
+                 (local [_] {:host home :port 1})
+                 (close [_])
+                 transport/Listening
+                 (accept [_]
+                   (if (neg? (long (swap! failures dec)))
+                     ::stream
+                     (throw (SocketException. "Too many open files")))))
+        acceptor (acceptor/acceptor socket)]
+    (with-failures [reported]
+      (is (= ::stream (acceptor/accept acceptor clock/infinite)))
+      (is (= [(str "The acceptor of " home ":1 waits, as this program has as many open files and sockets as it may have. It "
+                   "tries again every second. Close connections, raise the limit (`ulimit -n`), or give `listen` a "
+                   ":max-connections.")]
+             (map message-of @reported))))))
+
+(deftest a-close-ends-the-pause-of-an-acceptor
+  (let [refusing (reify
+                   transport/Endpoint
+                   (local [_] {:host home :port 1})
+                   (close [_])
+                   transport/Listening
+                   (accept [_] (throw (SocketException. "Too many open files"))))
+        acceptor (acceptor/acceptor refusing)
+        outcome (promise)]
+    (with-failures [_]
+      (let [pid (spawn #(deliver outcome (acceptor/accept acceptor clock/infinite)))]
+        (is (eventually (:accepting? @(.-state ^Acceptor acceptor))))
+        (acceptor/close acceptor)
+        (await-end pid)))
+    (is (nil? @outcome))
+    (is (true? (deref (.-gone ^Acceptor acceptor) limit-ms :late)))))
