@@ -12,14 +12,16 @@
     (net/send client \"hello\\n\")
     (net/recv served) ;=> \"hello\\n\"
 
-  A connection with {:active false} is a stream: `recv` waits for the next packet. Otherwise its data are
-  messages to the process that owns it:
+  A packet is what one `recv` returns, or one message has: a line, so many bytes, or what :packet says. A
+  connection with {:active false} is passive, a stream: `recv` waits for the next packet. Otherwise it is
+  active, and its data are messages to the process that owns it:
 
     [:tcp conn data]        a packet
     [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
-                            the connection is closed here too
+                            the connection is closed here too, except with {:exit-on-close false}
     [:tcp-error conn why]   :econnreset, :emsgsize for a packet above :max-packet, :einval for bytes that
-                            :packet cannot read, :etimedout for the :idle-timeout; with TLS also
+                            :packet cannot read, :etimedout for the :idle-timeout, :enobufs for a mailbox
+                            that refuses messages as it is full; with TLS also
                             [:tls-alert word], :timeout, and :closed if the other side ended the stream
                             without saying so in TLS. [:tcp-closed conn] follows
     [:tcp-passive conn]     the number of messages of :active was reached
@@ -41,6 +43,8 @@
     :idle-timeout  for how long no byte may arrive or be sent. A `recv` or a wait for a message finds it out:
                    it first takes bytes that have arrived, then the connection is closed with :etimedout.
                    A connection that nothing reads stays open. Default :infinity
+    :exit-on-close false: an active connection stays open for `send` when the other side has ended its stream,
+                   and the owner closes it. Default true
     :nodelay       true: small packets are sent at once (TCP_NODELAY). Default true
     :keepalive     true: the system looks for a dead peer (SO_KEEPALIVE). Default false
     :linger        a duration, in whole seconds: what is not sent so long after `close` is dropped; 0 drops it
@@ -82,11 +86,12 @@
 
   {:active true} is dangerous with an unbounded mailbox, since a fast sender fills the memory. Use :once or a
   number, or a mailbox with {:capacity n}: while it is full, nothing is read, and TCP slows the sender down.
+  The messages that end a connection come into a full mailbox too.
 
   A listener or connection belongs to the process that made it, and is closed when that process ends. A
-  thread that is not a process owns none, and has to call `close`. An interrupt or a cancellation of a fiber
-  that waits in an operation of a connection closes the connection, as the JDK does. A platform thread is not
-  interrupted there.
+  thread that is not a process owns none, and has to call `close`, or `with-open`. An interrupt or a
+  cancellation of a fiber that waits in an operation of a connection closes the connection, as the JDK does. A
+  platform thread is not interrupted there, except in an operation of a unix socket.
 
   What fails is an ExceptionInfo with Erlang's word under :reason, such as :econnrefused. In a simulation
   sockets are refused. Require it as `[magnetar.net :as net]`. Erlang's modules are gen_tcp, ssl and inet."
@@ -125,19 +130,23 @@
   closed. A file that a dead program has left is replaced.
 
   It belongs to this process, and is closed when the process ends. Connections that it accepts have its
-  options. A name as :host is looked up on a platform thread.
+  options. A name as :host is looked up on a platform thread. While this program has as many open files as it
+  may have, the listener reports it and tries again every second.
 
   Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), the host has no address (:nxdomain), or
   a file of :tls will not do.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
-    :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :exit-on-close, :nodelay, :keepalive,
+    :linger, :recbuf, :sndbuf
                     options of the connections, see the namespace
     :host           the address of this machine to listen on, not for a path. Default: all of them
     :backlog        how many connections may wait for `accept`. Default: what the JDK takes
     :reuse-address  true: the port can be taken although old connections of it linger. Not for a path.
                     Default true
+    :max-connections
+                    how many of its connections may be open at once. `accept` waits for the end of one, and
+                    the system keeps so many others as :backlog says. Default: no limit
     :tls            a map: the connections have TLS, see the namespace. Not for a path
 
   Example:
@@ -172,8 +181,8 @@
   Cancellation: ends the wait. No connection is lost by that, nor by a :timeout: the next `accept` gets it.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
-    :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :exit-on-close, :nodelay, :keepalive,
+    :linger, :recbuf, :sndbuf
               options of the connection, see the namespace
     :timeout  how long to wait. Default :infinity
     :else     what to return when time runs out
@@ -198,7 +207,8 @@
     (do
       (options/check-host "connect" host)
       (options/check-port "connect" port 1)))
-  (listener/connect place (options/checked "connect" (if (= 1 (count place)) options/of-connect-to-path options/of-connect) options)))
+  (let [known (if (= 1 (count place)) options/of-connect-to-path options/of-connect)]
+    (listener/connect place (options/checked "connect" known options))))
 
 (defn connect
   "Connects to a port of a host, or to a path; returns the connection.
@@ -206,21 +216,21 @@
   {:path \"/run/my.sock\"} in place of host and port is a unix socket.
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
-  thread, since the JDK would hold the carrier thread of a fiber. Its addresses of IPv4 and IPv6 are
-  tried in turn within the time-out, and the last failure is reported. The time-out begins before the look-up,
-  which it cannot cut short.
+  thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time. Its
+  addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The time-out includes the
+  look-up. One that comes too late is abandoned.
 
   Blocks until the connection is there; a fiber parks.
 
   Throws a TimeoutException when time runs out, and an ExceptionInfo if the connection is refused
-  (:econnrefused), the host has no address (:nxdomain), the path has no file (:enoent), or the handshake of
-  TLS fails ([:tls-alert word]).
+  (:econnrefused), the host has no address (:nxdomain), the path has no file (:enoent), or the TLS
+  handshake fails ([:tls-alert word]).
 
   Cancellation: ends the attempt.
 
   Options:
-    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :nodelay, :keepalive, :linger, :recbuf,
-    :sndbuf
+    :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :exit-on-close, :nodelay, :keepalive,
+    :linger, :recbuf, :sndbuf
               options of the connection, see the namespace
     :tls      true or a map: the connection has TLS, see the namespace
     :timeout  how long to wait. Default :infinity, which leaves it to the system
@@ -241,7 +251,7 @@
    (connect-to [host port] options)))
 
 (defn handshake
-  "Does the handshake of TLS, unless it is done; returns the connection.
+  "Does the TLS handshake, unless it is done; returns the connection.
 
   The first use of a connection does it too. Call it to know of the other side before that, or to limit the
   time. It does nothing for a plain connection.
@@ -274,13 +284,18 @@
 
 (defn- refuse-socket [operation x]
   (arguments/misuse :magnetar/not-a-connection
-                    (str "`" operation "` wants a connection, a listener or a UDP socket; this is " (arguments/show x) ".") {:value x}))
+                    (str "`" operation "` wants a connection, a listener or a UDP socket; this is "
+                         (arguments/show x) ".") {:value x}))
 
 (defn close
   "Closes a connection, a listener or a UDP socket; returns nil.
 
   Any thread may do it. What waits in an operation on it gets an ExceptionInfo (:closed). The owner gets no
-  message; messages that have arrived stay in its mailbox. Nothing happens if it is closed already.
+  message; messages that have arrived stay in its mailbox. Nothing happens if it is closed already. Each of
+  them is a java.io.Closeable, for `with-open`.
+
+  A fiber sends the end of a TLS stream, within a second, and `close` does not wait for it. A program that
+  ends at once calls `shutdown` with :write before, which sends the end itself, or `drain`.
 
   Example:
 
@@ -301,7 +316,8 @@
 
   A connection that `accept` has returned ends when it is closed: by `close`, by the end of its owner, or by
   the other side if its data are messages. Those that are open when time runs out are closed here. Connections
-  that no `accept` has got are closed at once.
+  that no `accept` has got are closed at once. `drain` waits until the ends of TLS streams were sent, up to two
+  seconds more.
 
   Blocks until there is no open connection, or time runs out.
 
@@ -328,6 +344,9 @@
   After :write the other side gets what was sent, then the end of the stream. It can still answer, except with
   TLS 1.2, which ends both directions at once. Close the connection when it is done.
 
+  Blocks with TLS, while another thread sends, and until the end is sent. If the other side does not take that
+  within a second, the connection is lost.
+
   Example:
 
     (net/shutdown conn :write)
@@ -339,7 +358,8 @@
   (connection/check "shutdown" conn)
   (when-not (#{:read :write :both} direction)
     (arguments/misuse :magnetar/bad-option
-                      (str "`shutdown` wants :read, :write or :both; this is " (arguments/show direction) ".") {:value direction :reason :einval}))
+                      (str "`shutdown` wants :read, :write or :both; this is " (arguments/show direction) ".")
+                      {:value direction :reason :einval}))
   (connection/check-open "shutdown" conn)
   (transport/shut (.-socket ^Connection conn) direction)
   nil)
@@ -417,10 +437,12 @@
   and :reuse-address.
 
   Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
-  left of one before. After {:active false} no message follows, except one that is on its way. A new :packet
-  applies to the bytes that no packet has taken.
+  left of one before, up to 32767. After {:active false} no message follows, except one that is on its way. A
+  new :packet applies to the bytes that no packet has taken. A `recv` that waits gets the next packet, also if
+  the connection becomes active; messages follow. A new :packet or :idle-timeout reaches it within 0.2 s.
 
-  Throws an ExceptionInfo (:closed) if the connection is closed.
+  Throws an ExceptionInfo (:closed) if the connection is closed, and an IllegalArgumentException if the
+  numbers of :active exceed 32767 together.
 
   Example:
 
@@ -432,7 +454,8 @@
   (enter "set-options")
   (if (datagram/udp? conn)
     (datagram/set-options conn (options/checked "set-options" options/of-udp options))
-    (reader/set-options (connection/check "set-options" conn) (options/checked "set-options" options/of-connection options)))
+    (reader/set-options (connection/check "set-options" conn)
+                        (options/checked "set-options" options/of-connection options)))
   nil)
 
 (defn controlling-process

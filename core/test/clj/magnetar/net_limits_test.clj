@@ -76,7 +76,7 @@
                        (net/connect (str "host-" n ".slow") 80 {:active false :timeout 500 :else :late})
                        (catch clojure.lang.ExceptionInfo e (:reason (ex-data e)))))
            names #(count (filter (fn [t] (.startsWith (.getName ^Thread t) "magnetar-names"))
-                                   (keys (Thread/getAllStackTraces))))]
+                           (keys (Thread/getAllStackTraces))))]
        (scope/with-scope [s]
          (let [forks (mapv #(scope/fork s connect %) (range 10000))
                offloaded (scope/offload (fn [] :done))

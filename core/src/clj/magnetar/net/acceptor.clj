@@ -1,14 +1,15 @@
 (ns magnetar.net.acceptor
   "Accepts connections of a listening socket for the threads that wait for one.
 
-  A fiber accepts while a thread waits, and hands each connection to the thread that has waited longest. So a thread that
-  stops waiting leaves the socket alone. The connection that comes next is `ready` for the next call.
+  A fiber accepts while a thread waits, and hands each connection to the thread that has waited longest. So a
+  thread that stops waiting leaves the socket alone. The connection that comes next is `ready` for the next
+  call.
 
-  While the program has too many open files, the fiber reports it, pauses and tries again. An error would end the
-  processes that accept, and the server with them, although connections that end make room.
+  While the program has too many open files, the fiber reports it, pauses and tries again. An error would end
+  the processes that accept, and the server with them, although connections that end make room.
 
-  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there is the fiber;
-  and :closed?."
+  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there
+  is the fiber; and :closed?."
   {:no-doc true}
   (:require
    [magnetar.impl.reports :as reports]
@@ -42,7 +43,8 @@
     (transport/close-quietly arrival)))
 
 (defn- arrived
-  "The state after an arrival, which the first thread gets that waits. An error for which no thread waits is dropped."
+  "The state after an arrival, which the first thread gets that waits. An error for which no thread waits is
+  dropped."
   [{:keys [waiting closed?] :as state} arrival]
   (cond
     closed? state
@@ -141,8 +143,8 @@
       (throw e))))
 
 (defn accept
-  "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed. Throws what
-  the socket throws."
+  "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed.
+  Throws what the socket throws."
   [^Acceptor acceptor deadline]
   (let [wait (CompletableFuture.)
         [{:keys [ready accepting? closed?]} after] (swap-vals! (.-state acceptor) entered wait)
@@ -159,8 +161,8 @@
 
 ;; ---- closed
 
-;; T1 is the fiber, which waits in `accept`; T2 closes. The JDK then leaves the close of the file to T1, and until T1 has
-;; run the port is taken.
+;; T1 is the fiber, which waits in `accept`; T2 closes. The JDK then leaves the close of the file to T1, and
+;; until T1 has run the port is taken.
 (defn close
   "Closes the socket and the connections that no thread has got; ends the waits."
   [^Acceptor acceptor]

@@ -1,13 +1,13 @@
 (ns magnetar.net.active
   "Data as messages: a fiber reads while the socket is active, and ends when it is not.
 
-  A socket has at most one such fiber. It decides in one step of the state that a packet becomes a message; otherwise the
-  packet stays in the input, for a receive call or the next fiber. While :handing is set it begins no message. The owner
-  that sets it waits for the one under way.
+  A socket has at most one such fiber. It decides in one step of the state that a packet becomes a message;
+  otherwise the packet stays in the input, for a receive call or the next fiber. While :handing is set it
+  begins no message. The owner that sets it waits for the one under way.
 
-  T1 is the fiber, and waits for room in the mailbox of the owner, T2, which gives the socket away. T2 would wait for T1.
-  So T2 interrupts T1, which leaves its messages in :undelivered for T2 and ends. T1 reads from no socket after that,
-  since :handing was set while it was :delivering, so the interrupt closes none."
+  T1 is the fiber, and waits for room in the mailbox of the owner, T2, which gives the socket away. T2 would
+  wait for T1. So T2 interrupts T1, which leaves its messages in :undelivered for T2 and ends. T1 reads from
+  no socket after that, since :handing was set while it was :delivering, so the interrupt closes none."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -25,16 +25,17 @@
 (set! *warn-on-reflection* true)
 
 (defprotocol Source
-  "A socket whose data may be messages. Its state is a map in an atom, with :owner, :active, :options, :closed, and of
-  its fiber :reader? while there is one, :delivering, its thread while it sends messages, :handing and :undelivered."
+  "A socket whose data may be messages. Its state is a map in an atom, with :owner, :active, :options,
+  :closed, and of its fiber :reader? while there is one, :delivering, its thread while it sends messages,
+  :handing and :undelivered."
   (state-of [source] "The atom of its state.")
   (lock-of [source] "The lock that a thread holds while it reads.")
   (close [source] "Closes it.")
   (await-packet [source]
     "Waits for the next packet, which stays in the input. Throws an IOException. The caller holds the lock.")
   (messages-of [source packet active]
-    "Takes the packet out of the input: {:messages [..]}, with :last? true if the socket is closed then, and :end? true
-    if there is nothing more to read.")
+    "Takes the packet out of the input: {:messages [..]}, with :last? true if the socket is closed then, and
+    :end? true if there is nothing more to read.")
   (messages-of-failure [source cause] "The messages of an error, in the same way."))
 
 ;; ---- owners
@@ -64,8 +65,8 @@
     (close source)))
 
 (defn settle-owner
-  "Called after a new owner was set: closes the socket if that is dead. If the socket was closed meanwhile, the owner
-  does not own it."
+  "Called after a new owner was set: closes the socket if that is dead. If the socket was closed meanwhile,
+  the owner does not own it."
   [source]
   (let [{:keys [^Pid owner closed]} @(state-of source)]
     (cond
@@ -96,7 +97,8 @@
   (assoc state :delivering nil :reader? (boolean (and active (not closed) (not handing)))))
 
 (defn- finish
-  "The message is in the mailbox; true if the fiber reads on. An owner that gives the connection away is told."
+  "The message is in the mailbox; true if the fiber reads on. An owner that gives the connection away is
+  told."
   [source]
   (let [{:keys [handing owner reader?]} (swap! (state-of source) finished)]
     (when handing
@@ -128,7 +130,8 @@
          (event source (fn [_] (messages-of-failure source e)))))))
 
 (defn- send-waiting
-  "Sends the messages to the owner; waits while its mailbox is full. What an interrupt leaves is :undelivered."
+  "Sends the messages to the owner; waits while its mailbox is full. What an interrupt leaves is
+  :undelivered."
   [source owner messages]
   (when-some [[message & more] (seq messages)]
     (if (try
@@ -139,7 +142,8 @@
       (swap! (state-of source) assoc :undelivered messages))))
 
 (defn- send-to-owner
-  "Sends the messages to the owner. No limit of its mailbox applies to the last ones, so that it learns of the end."
+  "Sends the messages to the owner. No limit of its mailbox applies to the last ones, so that it learns of the
+  end."
   [source {:keys [owner last? messages]}]
   (if last?
     (do
@@ -148,7 +152,8 @@
     (send-waiting source owner messages)))
 
 (defn- fail
-  "The fiber has failed, as its code or the mailbox of the owner does: the owner learns of it, and the socket is closed."
+  "The fiber has failed, as its code or the mailbox of the owner does: the owner learns of it, and the socket
+  is closed."
   [source e]
   (let [{:keys [owner closed]} @(state-of source)]
     (reports/report (str "reader of " source) e)
@@ -178,8 +183,8 @@
     state))
 
 (defn ensure-reader
-  "Starts the fiber if the socket is active and has none. It takes no context along: what arrives is no work of the
-  caller's."
+  "Starts the fiber if the socket is active and has none. It takes no context along: what arrives is no work
+  of the caller's."
   [source]
   (let [[before after] (swap-vals! (state-of source) wanted)]
     (when (and (:reader? after) (not (:reader? before)))

@@ -21,13 +21,16 @@
   (take-while some? (iterate ex-cause e)))
 
 (def ^:private by-class
-  [[CertificateExpiredException :certificate-expired] [CertificateNotYetValidException :certificate-expired] [CertPathBuilderException :unknown-ca]
+  [[CertificateExpiredException :certificate-expired] [CertificateNotYetValidException :certificate-expired]
+   [CertPathBuilderException :unknown-ca]
    [SocketTimeoutException :timeout] [EOFException :closed] [SocketException :econnreset]])
 
 (def ^:private by-text
   "What the JDK says, where it has no class or alert of its own."
-  [["No subject alternative" :hostname-check-failed] ["No name matching" :hostname-check-failed] ["nrecognized SSL message" :unexpected-message]
-   ["Empty client certificate chain" :certificate-required] ["Empty server certificate chain" :certificate-required]
+  [["No subject alternative" :hostname-check-failed] ["No name matching" :hostname-check-failed]
+   ["nrecognized SSL message" :unexpected-message]
+   ["Empty client certificate chain" :certificate-required]
+   ["Empty server certificate chain" :certificate-required]
    ["certification path" :unknown-ca] ["trust anchor" :unknown-ca] ["renegotiation" :no-renegotiation]
    ["No appropriate protocol" :protocol-version]])
 
@@ -44,7 +47,8 @@
 
 (defn- found [e]
   (or (some (fn [[class word]] (when (some #(instance? class %) (causes e)) word)) by-class)
-      (some (fn [[text word]] (when (some #(str/includes? (str (ex-message %)) text) (causes e)) word)) by-text)))
+      (some (fn [[text word]] (when (some #(str/includes? (str (ex-message %)) text) (causes e)) word))
+            by-text)))
 
 (defn problem
   "What is wrong, in a word, and whether the other side says so."
@@ -70,34 +74,48 @@
 
 (def ^:private ours
   "What this side found: why, and what to do."
-  {:certificate-expired ["the certificate of the other side is out of date (%s)" "Renew that certificate, or set the clock of this machine."]
+  {:certificate-expired ["the certificate of the other side is out of date (%s)"
+                         "Renew that certificate, or set the clock of this machine."]
    :unknown-ca ["no authority that this side trusts has signed the certificate of the other side"
                 "Give the certificate of its authority as :cacertfile."]
-   :hostname-check-failed ["the certificate of the other side is for another host (%s)"
-                           "Connect by a name in the certificate, or give that name as :server-name-indication."]
+   :hostname-check-failed
+   ["the certificate of the other side is for another host (%s)"
+    "Connect by a name in the certificate, or give that name as :server-name-indication."]
    :unexpected-message ["the other side does not speak TLS" "Check the port, and that both sides use :tls."]
-   :certificate-required ["the client sent no certificate, and :fail-if-no-peer-cert demands one" "Give the client its :certfile and :keyfile."]
+   :certificate-required ["the client sent no certificate, and :fail-if-no-peer-cert demands one"
+                          "Give the client its :certfile and :keyfile."]
    :protocol-version ["both sides have no version of TLS in common" "Compare the :versions of both."]
-   :no-application-protocol ["both sides have no protocol of ALPN in common"
-                             "Compare :alpn-preferred-protocols of the server with :alpn-advertised-protocols of the client."]
-   :no-renegotiation ["the other side asked for a renegotiation, which is refused" "Use TLS 1.3, or turn renegotiation off there."]
-   :timeout ["the other side did not do its part within the :handshake-timeout" "Check that it speaks TLS on this port."]
+   :no-application-protocol
+   ["both sides have no protocol of ALPN in common"
+    "Compare :alpn-preferred-protocols of the server with :alpn-advertised-protocols of the client."]
+   :no-renegotiation ["the other side asked for a renegotiation, which is refused"
+                      "Use TLS 1.3, or turn renegotiation off there."]
+   :timeout ["the other side did not do its part within the :handshake-timeout"
+             "Check that it speaks TLS on this port."]
    :closed ["the other side closed the connection during the handshake" "Look for the reason in its log."]
-   :econnreset ["the connection was lost during the handshake (%s)" "Look for the reason in the log of the other side."]})
+   :econnreset ["the connection was lost during the handshake (%s)"
+                "Look for the reason in the log of the other side."]})
 
 (def ^:private theirs
   "What the other side found."
-  {:certificate-expired ["it takes the certificate of this side for out of date" "Renew the certificate, or set the clock of the other machine."]
-   :unknown-ca ["it knows no authority that signed the certificate of this side" "Give the other side the certificate of that authority."]
-   :certificate-unknown ["it does not accept the certificate of this side" "Check the authority, the host names and the dates of the certificate."]
-   :bad-certificate ["it does not accept the certificate of this side, or demands one" "Give a :certfile that it accepts."]
-   :certificate-required ["it demands a certificate of this side" "Give :certfile and :keyfile of a certificate that it accepts."]
+  {:certificate-expired ["it takes the certificate of this side for out of date"
+                         "Renew the certificate, or set the clock of the other machine."]
+   :unknown-ca ["it knows no authority that signed the certificate of this side"
+                "Give the other side the certificate of that authority."]
+   :certificate-unknown ["it does not accept the certificate of this side"
+                         "Check the authority, the host names and the dates of the certificate."]
+   :bad-certificate ["it does not accept the certificate of this side, or demands one"
+                     "Give a :certfile that it accepts."]
+   :certificate-required ["it demands a certificate of this side"
+                          "Give :certfile and :keyfile of a certificate that it accepts."]
    :protocol-version ["it has no version of TLS in common with this side" "Compare the :versions of both."]
-   :no-application-protocol ["it has no protocol of ALPN in common with this side"
-                             "Compare :alpn-preferred-protocols of the server with :alpn-advertised-protocols of the client."]
-   :handshake-failure ["it found no setting that both sides have, or it demands a certificate" "Compare :versions and :certfile of both."]})
+   :no-application-protocol
+   ["it has no protocol of ALPN in common with this side"
+    "Compare :alpn-preferred-protocols of the server with :alpn-advertised-protocols of the client."]
+   :handshake-failure ["it found no setting that both sides have, or it demands a certificate"
+                       "Compare :versions and :certfile of both."]})
 
-(def ^:private usual-remedy "Compare the options of TLS of both sides.")
+(def ^:private usual-remedy "Compare the TLS options of both sides.")
 
 (defn sentences
   "Why, and the remedy."

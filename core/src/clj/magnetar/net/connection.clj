@@ -2,9 +2,10 @@
   "Connections: whose they are, their options, and their use as a stream.
 
   One atom holds the state: the owner, the options, :closed once it is closed, :late? if that was for the
-  :send-timeout, :idle? if the socket was closed for the :idle-timeout, :watch of that, see `magnetar.net.reader`; and
-  of messages what `magnetar.net.active` says. `reading` guards the input: a fiber that reads for messages and a `recv` exclude each other. So bytes never pass each other, and a
-  packet that was found stays in the input until it has a receiver."
+  :send-timeout, :idle? if the socket was closed for the :idle-timeout, :watch of that, see
+  `magnetar.net.reader`; and of messages what `magnetar.net.active` says. `reading` guards the input: a fiber
+  that reads for messages and a `recv` exclude each other. So bytes never pass each other, and a packet that
+  was found stays in the input until it has a receiver."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -87,7 +88,8 @@
       true)))
 
 (defn cause-of
-  "The error of a read: its :idle-timeout, if the socket was closed for that by another thread, or the error itself."
+  "The error of a read: its :idle-timeout, if the socket was closed for that by another thread, or the error
+  itself."
   [conn cause]
   (let [{:keys [idle? options]} (state conn)]
     (if idle?
@@ -115,13 +117,15 @@
 ;; ---- made
 
 (defn connection
-  "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or nil.
-  It reads nothing yet."
+  "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or
+  nil. It reads nothing yet."
   ^Connection [socket owner options group]
   (let [settings (merge options/defaults (select-keys options options/of-connection))
-        state {:owner owner :group group :active (active/active-at-first options owner) :options (dissoc settings :active)}
+        state {:owner owner :group group :active (active/active-at-first options owner) :options
+               (dissoc settings :active)}
         conn (Connection. socket (transport/local socket) (transport/remote socket) (atom state)
-                          (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.) (ReentrantLock.))]
+                          (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.)
+                          (ReentrantLock.))]
     (transport/set-options socket settings)
     (when-not (and (or (nil? group) (group/join group conn))
                    (or (nil? owner) (owned/own owner conn)))
@@ -152,7 +156,8 @@
     (throw (refusals/idle (:idle-timeout (:options (state conn)))))))
 
 (def ^:private ^:const look-again-nanos
-  "How soon a read that waits for the rest of a packet looks at the options again: with a new :packet the bytes may be one."
+  "How soon a read that waits for the rest of a packet looks at the options again: with a new :packet the
+  bytes may be one."
   200000000)
 
 (defn- wake-at
@@ -163,8 +168,8 @@
     (clock/deadline look-again-nanos)))
 
 (defn- read-bytes
-  "Reads into the input; how many bytes, -1 at the end of the stream, 0 if the options may have changed. Bytes that
-  have arrived are read even if the connection was idle for too long."
+  "Reads into the input; how many bytes, -1 at the end of the stream, 0 if the options may have changed. Bytes
+  that have arrived are read even if the connection was idle for too long."
   ^long [^Connection conn {:keys [bytes to] :as input} ^long deadline]
   (try
     (long (transport/read-into (.-socket conn) bytes to (min deadline (idle-until conn) (wake-at input))))
@@ -189,7 +194,8 @@
     (not (neg? n))))
 
 (defn await-packet
-  "The next packet, which stays in the input; nil at the end of the stream, :too-long for one that is too long."
+  "The next packet, which stays in the input; nil at the end of the stream, :too-long for one that is too
+  long."
   [conn exact deadline]
   (loop []
     (or (found conn exact)
@@ -253,7 +259,8 @@
   (let [bytes (data-bytes kind data)]
     (when (< (framing/longest kind) (alength bytes))
       (arguments/misuse :magnetar/packet-too-long
-                        (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room for "
+                        (str "`send` of " (alength bytes) " bytes on " conn ", whose length header has room "
+                             "for "
                              (framing/longest kind) ": send less at once, or let both sides use {:packet 4}.")
                         {:socket conn :size (alength bytes) :reason :emsgsize}))
     (framing/framed kind bytes)))
@@ -265,8 +272,8 @@
   (using-socket "send" conn (transport/write (.-socket conn) bytes #(touch conn))))
 
 (defn- close-late
-  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since a write
-  has no time limit."
+  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since
+  a write has no time limit."
   [^Connection conn written deadline]
   (when (= ::late (deref written (clock/millis (clock/left deadline)) ::late))
     (swap! (.-state conn) #(if (:closed %) % (assoc % :late? true)))

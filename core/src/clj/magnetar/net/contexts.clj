@@ -1,9 +1,9 @@
 (ns magnetar.net.contexts
   "Makes SSLContexts of files, and makes them again when the files have changed.
 
-  A source is looked at for each handshake, on a platform thread for files: it compares the files' times, sizes and keys
-  with what they were at the last attempt. The first context throws what is wrong with the files. Later ones are made
-  after a change; one that fails is reported, and the one before stays."
+  A source is looked at for each handshake, on a platform thread for files: it compares the files' times,
+  sizes and keys with what they were at the last attempt. The first context throws what is wrong with the
+  files. Later ones are made after a change; one that fails is reported, and the one before stays."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -19,8 +19,7 @@
    (java.security KeyStore Principal PrivateKey)
    (java.security.cert Certificate X509Certificate)
    (java.util.concurrent.locks ReentrantLock)
-   (javax.net.ssl ExtendedSSLSession KeyManager SNIHostName SSLContext SSLEngine TrustManager TrustManagerFactory
-                  X509ExtendedKeyManager X509ExtendedTrustManager)
+   (javax.net.ssl ExtendedSSLSession KeyManager SNIHostName SSLContext SSLEngine TrustManager TrustManagerFactory X509ExtendedKeyManager X509ExtendedTrustManager)
    (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
@@ -69,7 +68,8 @@
 (defn- trust-in [certificates]
   (let [store (doto (KeyStore/getInstance (KeyStore/getDefaultType)) (.load nil nil))]
     (dorun (map-indexed (fn [i ^Certificate c] (.setCertificateEntry store (str i) c)) certificates))
-    (.getTrustManagers (doto (TrustManagerFactory/getInstance (TrustManagerFactory/getDefaultAlgorithm)) (.init store)))))
+    (.getTrustManagers (doto (TrustManagerFactory/getInstance (TrustManagerFactory/getDefaultAlgorithm))
+                             (.init store)))))
 
 (defn- trust-managers
   "Whom it trusts: nil is the authorities of the JDK."
@@ -107,8 +107,8 @@
       [(.lastModifiedTime attributes) (.size attributes) (.fileKey attributes)])
     (catch IOException _ nil)))
 
-;; `state` is an atom of {:stamps :context}. Under `renewing` it changes. A handshake that finds it locked takes the
-;; context that is there.
+;; `state` is an atom of {:stamps :context}. Under `renewing` it changes. A handshake that finds it locked
+;; takes the context that is there.
 (defrecord Source [options files state ^ReentrantLock renewing])
 
 (defn- made [options files]
@@ -155,11 +155,14 @@
 
 ;; ---- clients
 
-;; Reading files for each connection costs much more than a look at them, and only the same context resumes sessions.
+;; Reading files for each connection costs much more than a look at them, and only the same context resumes
+;; sessions.
 (defonce ^:private of-clients (atom {}))
 (defonce ^:private ^ReentrantLock making (ReentrantLock.))
 
-(def ^:private ^:const most-clients "A program that has more kinds of clients makes their contexts again now and then." 64)
+(def ^:private ^:const most-clients
+  "A program that has more kinds of clients makes their contexts again now and then."
+  64)
 
 (defn- keep-source [sources key source]
   (assoc (if (< (count sources) most-clients) sources {}) key source))

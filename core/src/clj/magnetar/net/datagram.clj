@@ -15,8 +15,7 @@
    [magnetar.net.transport :as transport])
   (:import
    (java.io Closeable IOException Writer)
-   (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress SocketAddress SocketTimeoutException
-             StandardSocketOptions)
+   (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress SocketAddress SocketTimeoutException StandardSocketOptions)
    (java.nio.charset StandardCharsets)
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
@@ -27,8 +26,8 @@
 
 (declare close)
 
-;; `input` is a volatile, of a datagram that has no receiver yet, or nil. The holder of `reading` has it alone, and the
-;; packet, whose array has room for each datagram.
+;; `input` is a volatile, of a datagram that has no receiver yet, or nil. The holder of `reading` has it
+;; alone, and the packet, whose array has room for each datagram.
 (deftype UdpSocket [^DatagramSocket socket local state input packet ^ReentrantLock reading]
   Owned
   (ownerDied [this pid] (active/owner-died this pid))
@@ -52,7 +51,8 @@
   ^UdpSocket [operation x]
   (when-not (udp? x)
     (arguments/misuse :magnetar/not-a-connection
-                      (str "`" operation "` wants a UDP socket, as `open` returns it; this is " (arguments/show x) ".")
+                      (str "`" operation "` wants a UDP socket, as `open` returns it; this is "
+                           (arguments/show x) ".")
                       {:value x}))
   x)
 
@@ -60,9 +60,9 @@
   (when (:closed @(.-state socket))
     (throw (refusals/closed operation :udp-socket socket))))
 
-;; T1 waits in `receive` on a fiber, T2 closes the socket. The JDK then leaves the close of the file to T1, and until T1
-;; has run the port is taken. T2 may be the thread that ends a process, so it does not wait. It lists the socket here, and
-;; `open` waits for the lock of T1.
+;; T1 waits in `receive` on a fiber, T2 closes the socket. The JDK then leaves the close of the file to T1,
+;; and until T1 has run the port is taken. T2 may be the thread that ends a process, so it does not wait. It
+;; lists the socket here, and `open` waits for the lock of T1.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
 
 (defn- reads? [^UdpSocket socket]

@@ -1,8 +1,9 @@
 (ns magnetar.net.framing
-  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it fills the
-  array of an Input.
+  "Cuts a stream of bytes into packets, and adds the headers of packets that are sent. Pure, except that it
+  fills the array of an Input.
 
-  A kind of packet is :raw, :line, the bytes of a header with the length, a function, or a compiled layout of bits."
+  A kind of packet is :raw, :line, the bytes of a header with the length, a function, or a compiled layout of
+  bits."
   {:no-doc true}
   (:require
    [magnetar.bits :as bits]
@@ -22,7 +23,8 @@
 (def ^:private ^:const longest-array (- Integer/MAX_VALUE 8))
 (def ^:private ^:const kept "A longer array is dropped once it is empty." 65536)
 
-;; The bytes from `from` to `to` were read and are in no packet yet. A line was looked for up to `searched`, in vain.
+;; The bytes from `from` to `to` were read and are in no packet yet. A line was looked for up to `searched`,
+;; in vain.
 (defrecord Input [bytes from to searched])
 
 (def empty-input
@@ -46,7 +48,8 @@
   [input ^long n]
   (update input :to #(+ (long %) n)))
 
-;; A packet is [start end next], places in the array; or Decoded. `failure` is what the function or the layout has thrown.
+;; A packet is [start end next], places in the array; or Decoded. `failure` is what the function or the layout
+;; has thrown.
 (deftype Decoded [value next])
 (deftype Undecodable [failure])
 
@@ -147,8 +150,8 @@
         (Undecodable. e)))))
 
 (defn packet
-  "The next packet; nil if bytes are missing, :too-long if it has more than `most`, an Undecodable if they cannot be one.
-  `exact` is the number of bytes that are wanted of a raw stream, or nil for what there is."
+  "The next packet; nil if bytes are missing, :too-long if it has more than `most`, an Undecodable if they
+  cannot be one. `exact` is the number of bytes that are wanted of a raw stream, or nil for what there is."
   [{:keys [^long from ^long to] :as input} kind most exact]
   (case kind
     :raw (cond

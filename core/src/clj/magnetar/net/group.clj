@@ -1,5 +1,6 @@
 (ns magnetar.net.group
-  "The open connections of a listener. One that is closed leaves the group, so that no closed connection is kept."
+  "The open connections of a listener. One that is closed leaves the group, so that no closed connection is
+  kept."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
@@ -12,8 +13,8 @@
 (set! *warn-on-reflection* true)
 
 (defn group
-  "A group without members: an atom of :members, :over? once nothing may join, :left, a future that the last member
-  completes, and :places, a semaphore, if there may be so many members alone."
+  "A group without members: an atom of :members, :over? once nothing may join, :left, a future that the last
+  member completes, and :places, a semaphore, if there may be so many members alone."
   [most]
   (atom {:members #{} :places (when most (Semaphore. most true))}))
 
@@ -42,8 +43,8 @@
     outcome))
 
 (defn in-place
-  "Calls f, which lets a member join or returns ::transport/timeout, when there is a place for a member; ::transport/timeout
-  after the deadline."
+  "Calls f, which lets a member join or returns ::transport/timeout, when there is a place for a member;
+  ::transport/timeout after the deadline."
   [group deadline f]
   (let [places (:places @group)]
     (cond

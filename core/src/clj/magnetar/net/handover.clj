@@ -1,6 +1,6 @@
 (ns magnetar.net.handover
-  "Gives a connection or a UDP socket to another process: its messages first, those under way included, then what
-  arrives later."
+  "Gives a connection or a UDP socket to another process: its messages first, those under way included, then
+  what arrives later."
   {:no-doc true}
   (:require
    [magnetar.actor :refer [after receive]]
@@ -16,8 +16,8 @@
 (set! *warn-on-reflection* true)
 
 (defn- next-moved
-  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if no other is
-  there, where `wait` is 0."
+  "The next message about the connection in the mailbox, :delivered for the end of the one under way; nil if
+  no other is there, where `wait` is 0."
   [conn token wait]
   (receive
     [:tcp conn data] [:tcp conn data]
@@ -31,8 +31,8 @@
     (after wait nil)))
 
 (defn- move-messages
-  "Takes the messages about the connection out of the mailbox, and sends them on. The thread that is delivering one is
-  interrupted, in case that it waits for room, and waited for."
+  "Takes the messages about the connection out of the mailbox, and sends them on. The thread that is
+  delivering one is interrupted, in case that it waits for room, and waited for."
   [conn to token ^Thread delivering]
   (some-> delivering .interrupt)
   (loop [wait (if delivering :infinity 0)]
@@ -48,14 +48,16 @@
   (let [owner (:owner @(active/state-of conn))]
     (when-not (instance? Pid to)
       (arguments/misuse :magnetar/not-a-pid
-                        (str "`controlling-process` wants the pid of the new owner; this is " (arguments/show to) ".") {:value to :reason :badarg}))
+                        (str "`controlling-process` wants the pid of the new owner; this is "
+                             (arguments/show to) ".") {:value to :reason :badarg}))
     (when-not (or (nil? owner) (= owner me))
       (refusals/refuse-owner conn owner))))
 
 (defn- own-next [conn to]
   (when-not (owned/own to conn)
     (arguments/misuse :magnetar/noproc
-                      (str "`controlling-process` of " conn " to " to ", which is not alive: give it to a process that is.")
+                      (str "`controlling-process` of " conn " to " to ", which is not alive: give it to a "
+                           "process that is.")
                       {:socket conn :pid to :reason :badarg})))
 
 (defn- hand-over [conn owner to]

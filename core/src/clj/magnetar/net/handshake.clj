@@ -57,7 +57,8 @@
       (throw e))))
 
 (defn connect
-  "A socket that is connected, after the handshake of TLS if that is wanted; ::transport/timeout after the deadline."
+  "A socket that is connected, after the handshake of TLS if that is wanted; ::transport/timeout after the
+  deadline."
   [host port tls deadline]
   (let [secured (tls/client tls host port)
         socket (tcp/connect host port deadline)]

@@ -49,12 +49,13 @@
   ^Listener [operation x]
   (when-not (instance? Listener x)
     (arguments/misuse :magnetar/not-a-listener
-                      (str "`" operation "` wants a listener, as `listen` returns it; this is " (arguments/show x) ".")
+                      (str "`" operation "` wants a listener, as `listen` returns it; this is "
+                           (arguments/show x) ".")
                       {:value x}))
   x)
 
-;; The file of a socket may be closed later than the listener, see the acceptor. The thread that ends a process does not
-;; wait for that. It lists the listener here, and `listen` waits.
+;; The file of a socket may be closed later than the listener, see the acceptor. The thread that ends a
+;; process does not wait for that. It lists the listener here, and `listen` waits.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
 
 (defn- await-closed
@@ -90,7 +91,8 @@
         socket (secured (bound place options))
         owner (active/current-owner)
         listener (Listener. (acceptor/acceptor socket) (transport/local socket) owner (atom false)
-                            (select-keys options options/of-connection) (group/group (:max-connections options)))]
+                            (select-keys options options/of-connection)
+                            (group/group (:max-connections options)))]
     (when-not (or (nil? owner) (owned/own owner listener))
       (close listener))
     listener))
@@ -131,10 +133,13 @@
     (-> (group/in-place group deadline #(connected (accept-socket listener deadline) options group))
         (outcome options 'magnetar.net/accept listener timeout))))
 
-(def ^:private ^:const last-words-nanos "How long `drain` waits for connections that it cut to send their ends." 2000000000)
+(def ^:private ^:const last-words-nanos
+  "How long `drain` waits for connections that it cut to send their ends."
+  2000000000)
 
 (defn drain
-  "Closes the listener, waits for the end of its connections, and closes those that are left; returns how many."
+  "Closes the listener, waits for the end of its connections, and closes those that are left; returns how
+  many."
   [^Listener listener {:keys [timeout] :or {timeout 5000}}]
   (let [deadline (clock/deadline (arguments/nanos :timeout timeout))]
     (close listener)
@@ -152,4 +157,5 @@
                  (unix/connect (:path host) deadline)
                  (handshake/connect host port (:tls options) deadline))]
     (-> (connected socket options nil)
-        (outcome options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port})) timeout))))
+        (outcome options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port}))
+                 timeout))))

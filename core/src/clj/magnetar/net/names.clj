@@ -1,8 +1,10 @@
 (ns magnetar.net.names
-  "Looks up names of hosts. The JDK's resolver holds its thread, so threads of their own do it, and a caller waits until its deadline.
+  "Looks up names of hosts. The JDK's resolver holds its thread, so threads of their own do it, and a caller
+  waits until its deadline.
 
-  Callers that ask for one name at the same time share a look-up. One that no caller waits for any more is dropped from the queue if it has
-  not begun. Else it goes on without a caller, and a later caller joins it. So a name whose server does not answer holds one thread.
+  Callers that ask for one name at the same time share a look-up. One that no caller waits for any more is
+  dropped from the queue if it has not begun. Else it goes on without a caller, and a later caller joins it.
+  So a name whose server does not answer holds one thread.
 
   `lock` guards `asked`, the look-ups by name, and :waiting of each, an atom, the number of callers."
   {:no-doc true}

@@ -12,13 +12,15 @@
 
 (def of-connection
   "The options of a connection, which `set-options` changes."
-  [:active :packet :max-packet :as :send-timeout :idle-timeout :exit-on-close :nodelay :keepalive :linger :recbuf
+  [:active :packet :max-packet :as :send-timeout :idle-timeout :exit-on-close :nodelay :keepalive :linger
+   :recbuf
    :sndbuf])
 
 (def of-connect "The options of `connect`." (into of-connection [:tls :timeout :else]))
 (def of-connect-to-path "The options of `connect` to a path." (into of-connection [:timeout :else]))
 (def of-accept "The options of `accept`." of-connect-to-path)
-(def of-listen "The options of `listen`." (into of-connection [:host :backlog :reuse-address :max-connections :tls]))
+(def of-listen "The options of `listen`."
+  (into of-connection [:host :backlog :reuse-address :max-connections :tls]))
 (def of-path "The options of `listen` on a path." (into of-connection [:backlog :max-connections]))
 
 (def of-udp "The options of a UDP socket, which `set-options` changes."
@@ -27,14 +29,16 @@
 
 (def defaults
   "What a connection has where no option says otherwise. :active depends on the owner."
-  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :exit-on-close true
+  {:packet :raw :max-packet 1048576 :as :bytes :send-timeout :infinity :idle-timeout :infinity :exit-on-close
+   true
    :nodelay true :keepalive false :linger false})
 
 (def ^:const most-messages "The largest number of messages in :active." 32767)
 (def ^:const longest-packet "The most bytes of a packet that is received." 0x40000000)
 
 (defn- refuse [what wanted x]
-  (arguments/misuse :magnetar/bad-option (str (arguments/subject what) " " wanted "; this is " (arguments/show x) ".")
+  (arguments/misuse :magnetar/bad-option (str (arguments/subject what) " " wanted "; this is "
+                                              (arguments/show x) ".")
                     (assoc (arguments/data what x) :reason :einval)))
 
 (defn check-messages
@@ -77,7 +81,9 @@
   (cond
     (or (vector? x) (instance? Layout x)) (check-layout x)
     (or (fn? x) (var? x)) nil
-    :else (check-one-of :packet #{:raw :line 1 2 4} ":raw, :line, the bytes of a length header, 1, 2 or 4, a function or a layout of bits" x)))
+    :else (check-one-of :packet #{:raw :line 1 2 4}
+                        ":raw, :line, the bytes of a length header, 1, 2 or 4, a function or a layout of bits"
+                        x)))
 
 (defn- check [[what x]]
   (case what
@@ -92,7 +98,8 @@
     :timeout (arguments/nanos :timeout x)
     :multicast-ttl (check-ttl x)
     (:add-membership :drop-membership) (check-group what x)
-    (:exit-on-close :nodelay :keepalive :reuse-address :broadcast :multicast-loop) (check-one-of what #{true false} "true or false" x)
+    (:exit-on-close :nodelay :keepalive :reuse-address :broadcast :multicast-loop)
+    (check-one-of what #{true false} "true or false" x)
     (:host :else :tls) nil))
 
 (defn- with-compiled-layout [{:keys [packet] :as options}]
@@ -111,13 +118,15 @@
   "Refuses what is no data to send."
   [operation data]
   (arguments/misuse :magnetar/not-sendable
-                    (str "`" operation "` wants a string or an array of bytes; this is " (arguments/show data) ".") {:value data :reason :einval}))
+                    (str "`" operation "` wants a string or an array of bytes; this is " (arguments/show data)
+                         ".") {:value data :reason :einval}))
 
 (defn refuse-group
   "Refuses an address that is no multicast group."
   [operation host]
   (arguments/misuse :magnetar/bad-option
-                    (str "`" operation "` wants the address of a multicast group, such as 239.1.2.3; this is " (arguments/show host) ".")
+                    (str "`" operation "` wants the address of a multicast group, such as 239.1.2.3; this "
+                         "is " (arguments/show host) ".")
                     {:value host :reason :einval}))
 
 (defn check-path
@@ -125,7 +134,8 @@
   [operation {:keys [path] :as place}]
   (when-not (and (= [:path] (keys place)) (string? path) (seq path))
     (arguments/misuse :magnetar/bad-option
-                      (str "`" operation "` wants the place of a unix socket as {:path \"/run/my.sock\"}; this is " (arguments/show place) ".")
+                      (str "`" operation "` wants the place of a unix socket as {:path \"/run/my.sock\"}; "
+                           "this is " (arguments/show place) ".")
                       {:value place :reason :einval})))
 
 (defn check-port
@@ -133,7 +143,8 @@
   [operation port least]
   (when-not (and (int? port) (<= (long least) (long port) 65535))
     (arguments/misuse :magnetar/bad-option
-                      (str "`" operation "` wants a port, a whole number from " least " to 65535; this is " (arguments/show port) ".")
+                      (str "`" operation "` wants a port, a whole number from " least " to 65535; this is "
+                           (arguments/show port) ".")
                       {:value port :reason :einval})))
 
 (defn check-host
@@ -141,5 +152,6 @@
   [operation host]
   (when-not (and (string? host) (seq host))
     (arguments/misuse :magnetar/bad-option
-                      (str "`" operation "` wants a host, the name or the address as a string; this is " (arguments/show host) ".")
+                      (str "`" operation "` wants a host, the name or the address as a string; this is "
+                           (arguments/show host) ".")
                       {:value host :reason :einval})))

@@ -22,7 +22,8 @@
   ([option path reason sentence] (refuse option path reason sentence nil))
   ([option path reason sentence cause]
    (throw (errors/failure (str option " " (arguments/show path) sentence)
-                          {:magnetar/reason :magnetar/bad-tls-file :reason reason :option option :file path} cause))))
+                          {:magnetar/reason :magnetar/bad-tls-file :reason reason :option option :file path}
+                          cause))))
 
 ;; A file may lie on a slow disk, and the JDK would hold the carrier thread of a fiber.
 (defn- content [option ^String path]
@@ -31,8 +32,12 @@
       (String. ^bytes (.run Offload/SHARED #(Files/readAllBytes path-of)) StandardCharsets/ISO_8859_1)
       (catch IOException e
         (if (.exists (File. path))
-          (refuse option path :eacces (str " cannot be read: " (ex-message e) ". Let the user of this program read it.") e)
-          (refuse option path :enoent ": there is no such file. Check the path, which starts at the folder of this program if it is relative." e))))))
+          (refuse option path :eacces (str " cannot be read: " (ex-message e) ". Let the user of this "
+                                           "program read it.") e)
+          (refuse option path :enoent
+                  (str ": there is no such file. Check the path, which starts at the folder of this program "
+                       "if it is relative.")
+                  e))))))
 
 (defn- decoded
   "The bytes of a block; nil if that is no base 64."
@@ -44,23 +49,29 @@
 (defn- blocks
   "The blocks of a PEM file, as [label bytes]."
   [option path]
-  (for [[_ label text] (re-seq #"(?s)-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----" (content option path))]
+  (for [[_ label text] (re-seq #"(?s)-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----"
+                               (content option path))]
     [label (decoded text)]))
 
 ;; ---- certificates
 
 (defn- certificate [option path ^bytes der]
   (try
-    (.generateCertificate (CertificateFactory/getInstance "X.509") (ByteArrayInputStream. (or der (byte-array 0))))
+    (.generateCertificate (CertificateFactory/getInstance "X.509")
+                          (ByteArrayInputStream. (or der (byte-array 0))))
     (catch GeneralSecurityException e
-      (refuse option path :einval (str " has a certificate that cannot be read: " (ex-message e) ". Write the file again.") e))))
+      (refuse option path :einval (str " has a certificate that cannot be read: " (ex-message e)
+                                       ". Write the file again.") e))))
 
 (defn certificates
   "The certificates of a file, at least one, in its order."
   [option path]
-  (let [found (mapv #(certificate option path (second %)) (filter #(str/ends-with? (first %) "CERTIFICATE") (blocks option path)))]
+  (let [found (mapv #(certificate option path (second %))
+                    (filter #(str/ends-with? (first %) "CERTIFICATE") (blocks option path)))]
     (when (empty? found)
-      (refuse option path :einval " has no certificate: a PEM file has lines \"-----BEGIN CERTIFICATE-----\". Check the path and the format."))
+      (refuse option path :einval (str " has no certificate: a PEM file has lines \"-----BEGIN "
+                                       "CERTIFICATE-----\". "
+                                       "Check the path and the format.")))
     found))
 
 ;; ---- private keys
@@ -73,8 +84,10 @@
 
 (defn- refuse-format [option path label]
   (if-some [[what command] (conversions label)]
-    (refuse option path :einval (str ": its key " what ", and PKCS#8 without a password is wanted. Convert it: " (format command path)))
-    (refuse option path :einval " has no private key: a PEM file has a line \"-----BEGIN PRIVATE KEY-----\". Check the path and the format.")))
+    (refuse option path :einval (str ": its key " what ", and PKCS#8 without a password is wanted. Convert "
+                                     "it: " (format command path)))
+    (refuse option path :einval (str " has no private key: a PEM file has a line "
+                                     "\"-----BEGIN PRIVATE KEY-----\". Check the path and the format."))))
 
 (defn- key-of [^bytes der algorithm]
   (try
@@ -89,7 +102,9 @@
     (when-not (= "PRIVATE KEY" label)
       (refuse-format option path label))
     (or (when der (some #(key-of der %) ["RSA" "EC" "EdDSA" "RSASSA-PSS"]))
-        (refuse option path :einval " has a private key that cannot be read: RSA, EC and Ed25519 are known. Write the file again."))))
+        (refuse option path :einval (str " has a private key that cannot be read: RSA, EC and Ed25519 are "
+                                         "known. "
+                                         "Write the file again.")))))
 
 (def ^:private signatures {"RSA" "SHA256withRSA" "EC" "SHA256withECDSA" "EdDSA" "EdDSA"})
 
@@ -109,6 +124,8 @@
   (let [chain (certificates :certfile certfile)
         key (private-key :keyfile keyfile)]
     (when-not (same-pair? key (.getPublicKey ^X509Certificate (first chain)))
-      (refuse :keyfile keyfile :einval (str " does not belong to the first certificate in :certfile " (arguments/show certfile)
-                                            ". Give both files of one pair; the certificate of the server stands before the authority's.")))
+      (refuse :keyfile keyfile :einval (str " does not belong to the first certificate in :certfile "
+                                            (arguments/show certfile)
+                                            ". Give both files of one pair; the certificate of the server "
+                                            "stands before the authority's.")))
     {:chain chain :key key}))

@@ -34,8 +34,8 @@
   (messages-of [conn packet active] (messages-of conn packet active))
   (messages-of-failure [conn cause] (failed conn (active/word (connection/cause-of conn cause)))))
 
-;; T1 reads, and has begun with another :idle-timeout. T2 changes it. The read of T1 cannot be told, so a fiber watches
-;; the time for it, as long as there is a read, and no later change.
+;; T1 reads, and has begun with another :idle-timeout. T2 changes it. The read of T1 cannot be told, so a
+;; fiber watches the time for it, as long as there is a read, and no later change.
 (defn- watch-idle [^Connection conn token]
   (let [{:keys [closed watch]} (connection/state conn)
         left (clock/left (connection/idle-until conn))]

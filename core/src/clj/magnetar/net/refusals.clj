@@ -15,7 +15,8 @@
 
 (defn- failure
   ([id reason sentence data] (errors/failure sentence (assoc data :magnetar/reason id :reason reason)))
-  ([id reason sentence data cause] (errors/failure sentence (assoc data :magnetar/reason id :reason reason) cause)))
+  ([id reason sentence data cause] (errors/failure sentence (assoc data :magnetar/reason id :reason reason)
+                                                   cause)))
 
 (defn- place [host port]
   (str (when host (str host ":")) port))
@@ -24,7 +25,8 @@
   "Another socket listens on the port."
   [operation host port cause]
   (failure :magnetar/port-in-use :eaddrinuse
-           (str "`" operation "` on port " (place host port) ": another socket has that port. Stop its program, or " operation
+           (str "`" operation "` on port " (place host port) ": another socket has that port. Stop its "
+                "program, or " operation
                 " on port 0, which takes a free one.")
            {:host host :port port} cause))
 
@@ -32,14 +34,16 @@
   "No socket listens there."
   [host port cause]
   (failure :magnetar/connection-refused :econnrefused
-           (str "`connect` to " (place host port) " was refused: no program listens there. Start the server, or check host and port.")
+           (str "`connect` to " (place host port) " was refused: no program listens there. Start the "
+                "server, or check host and port.")
            {:host host :port port} cause))
 
 (defn unknown-host
   "The name has no address."
   [operation host cause]
   (failure :magnetar/unknown-host :nxdomain
-           (str "`" operation "`: the host " (arguments/show host) " has no address. Check the name, and the name server of this machine.")
+           (str "`" operation "`: the host " (arguments/show host) " has no address. Check the name, and "
+                "the name server of this machine.")
            {:host host} cause))
 
 (def ^:private words
@@ -48,7 +52,8 @@
    ["Cannot assign" :eaddrnotavail] ["unreachable" :enetunreach]
    ["No route" :ehostunreach] ["timed out" :etimedout] ["Too many open files" :emfile]
    ["Broken pipe" :closed] ["Message too long" :emsgsize]
-   ["No such file" :enoent] ["path too long" :enametoolong] ["Address already in use" :eaddrinuse] ["temporarily unavailable" :eagain]])
+   ["No such file" :enoent] ["path too long" :enametoolong] ["Address already in use" :eaddrinuse]
+   ["temporarily unavailable" :eagain]])
 
 (defn reason
   "Erlang's word for an error of a socket; `otherwise` if it is not a usual one."
@@ -64,7 +69,8 @@
   "An error of the operating system that has no id of its own."
   [operation host port cause]
   (failure :magnetar/socket-failed (reason cause :eio)
-           (str "`" operation "` of " (place host port) " failed: " (ex-message cause) ". Check the address, the network and the limits of this process.")
+           (str "`" operation "` of " (place host port) " failed: " (ex-message cause)
+                ". Check the address, the network and the limits of this process.")
            {:host host :port port} cause))
 
 ;; ---- paths
@@ -80,14 +86,16 @@
   "The file of the socket is there, and no program listens on it."
   [path cause]
   (failure :magnetar/connection-refused :econnrefused
-           (str "`connect` to the path " path " was refused: no program listens there. Start the server, or check the path.")
+           (str "`connect` to the path " path " was refused: no program listens there. Start the server, or "
+                "check the path.")
            {:path path} cause))
 
 (defn no-socket-file
   "A file that is no socket is in the way."
   [path cause]
   (failure :magnetar/socket-failed :eaddrinuse
-           (str "`listen` on the path " path ": a file that is no socket is there, and is not deleted. Take another path.")
+           (str "`listen` on the path " path ": a file that is no socket is there, and is not deleted. Take "
+                "another path.")
            {:path path} cause))
 
 (defn- path-remedy [operation word cause]
@@ -96,7 +104,8 @@
               "its directory does not exist. Create it first"
               "there is no such file. Start the server, or check the path")
     :enametoolong "the path is too long for a socket. Take one of at most 100 bytes"
-    :eacces "this program has no permission there. Check the owner and the mode of the file and of its directories"
+    :eacces (str "this program has no permission there. Check the owner and the mode of the file and of its "
+                 "directories")
     (str (ex-message cause) ". Check the path, and the limits of this process")))
 
 (defn path-failed
@@ -104,7 +113,8 @@
   [operation path cause]
   (let [word (reason cause :einval)]
     (failure :magnetar/socket-failed word
-             (str "`" operation "` " (if (= "listen" operation) "on" "to") " the path " path ": " (path-remedy operation word cause) ".")
+             (str "`" operation "` " (if (= "listen" operation) "on" "to") " the path " path ": "
+                  (path-remedy operation word cause) ".")
              {:path path} cause)))
 
 ;; ---- connections and listeners
@@ -117,22 +127,25 @@
                 (case what
                   :listener " or by the end of its owner. Listen again."
                   :udp-socket ", by the end of its owner or by a cancellation. Open a new one."
-                  :connection ", by the end of its owner, by a cancellation or by an error before. Open a new connection."))
+                  :connection (str ", by the end of its owner, by a cancellation or by an error before. "
+                                   "Open a new connection.")))
            {:socket socket}))
 
 (defn accept-failed
   "The system gave the listener no connection."
   [listener cause]
   (failure :magnetar/socket-failed (reason cause :eio)
-           (str "`accept` on " listener " failed: " (ex-message cause) ". The listener is open; check the limits of this process.")
+           (str "`accept` on " listener " failed: " (ex-message cause) ". The listener is open; check the "
+                "limits of this process.")
            {:socket listener} cause))
 
 (defn too-many-files
   "What is reported while a listener can accept nothing, for want of descriptors."
   [acceptor cause]
   (failure :magnetar/socket-failed :emfile
-           (str "The " acceptor " waits, as this program has as many open files and sockets as it may have. It tries again "
-                "every second. Close connections, raise the limit (`ulimit -n`), or give `listen` a :max-connections.")
+           (str "The " acceptor " waits, as this program has as many open files and sockets as it may have. "
+                "It tries again every second. Close connections, raise the limit (`ulimit -n`), or give "
+                "`listen` a :max-connections.")
            {} cause))
 
 (defn shut
@@ -142,7 +155,8 @@
            (str "`send` on " conn ", whose sending side is shut: send before `shutdown`.") {:socket conn}))
 
 (defn- tls-failed [operation-and-target cause data]
-  (failure :magnetar/tls-failed (alerts/reason cause) (str operation-and-target " failed in TLS: " (alerts/sentences cause)) data cause))
+  (failure :magnetar/tls-failed (alerts/reason cause)
+           (str operation-and-target " failed in TLS: " (alerts/sentences cause)) data cause))
 
 (defn tls-failed-to-connect
   "The handshake of `connect` failed."
@@ -155,14 +169,16 @@
   (if (alerts/of-tls? cause)
     (tls-failed (str "`" operation "` on " conn) cause {:socket conn})
     (failure :magnetar/connection-lost (reason cause :closed)
-             (str "`" operation "` on " conn " failed: " (ex-message cause) ". The connection is closed; open a new one.")
+             (str "`" operation "` on " conn " failed: " (ex-message cause) ". The connection is closed; "
+                  "open a new one.")
              {:socket conn} cause)))
 
 (defn packet-too-long
   "A packet that came is longer than :max-packet."
   [conn most]
   (failure :magnetar/packet-too-long :emsgsize
-           (str "A packet for " conn " is longer than its :max-packet of " most " bytes. The connection is closed; give a larger :max-packet if the "
+           (str "A packet for " conn " is longer than its :max-packet of " most " bytes. The connection is "
+                "closed; give a larger :max-packet if the "
                 "sender is right.")
            {:socket conn :max-packet most}))
 
@@ -170,20 +186,23 @@
   "The function or the layout of :packet cannot read the bytes that came."
   [conn cause]
   (failure :magnetar/bad-packet :einval
-           (str "The :packet of " conn " cannot read what has arrived: " (or (ex-message cause) (class cause)) " The connection is closed; check what "
+           (str "The :packet of " conn " cannot read what has arrived: " (or (ex-message cause) (class cause))
+                " The connection is closed; check what "
                 "the sender sends.")
            {:socket conn} cause))
 
 (defn idle
   "What is thrown in place of the time-out of a read on a connection that was idle for too long."
   [timeout]
-  (SocketException. (str "timed out, as no byte has arrived or was sent within the :idle-timeout of " (arguments/show-duration timeout))))
+  (SocketException. (str "timed out, as no byte has arrived or was sent within the :idle-timeout of "
+                         (arguments/show-duration timeout))))
 
 (defn send-timeout
   "The other side did not take the data in time."
   [conn timeout]
   (failure :magnetar/send-timeout :etimedout
-           (str "`send` on " conn " did not end within its :send-timeout of " (arguments/show-duration timeout) ", because the other side does not "
+           (str "`send` on " conn " did not end within its :send-timeout of "
+                (arguments/show-duration timeout) ", because the other side does not "
                 "read. The connection is closed, since a part may have been sent.")
            {:socket conn :send-timeout timeout}))
 
@@ -199,22 +218,26 @@
   "Only a raw stream is read by the byte."
   [conn kind]
   (throw (errors/illegal-state :magnetar/bad-option
-           (str "`recv` of a number of bytes on " conn ", whose :packet is " (arguments/show kind) ": a number goes with {:packet :raw}. Leave it out.")
+           (str "`recv` of a number of bytes on " conn ", whose :packet is " (arguments/show kind)
+                ": a number goes with {:packet :raw}. Leave it out.")
            {:socket conn :packet kind :reason :einval})))
 
 (defn refuse-without-owner
   "There is no process that the messages could go to."
   [active]
   (arguments/misuse :magnetar/no-process
-                    (str "{:active " (arguments/show active) "} sends data to the process that owns the connection, and \""
-                         (.getName (Thread/currentThread)) "\" is no process: give {:active false} and use `recv`, or call it in a process.")
+                    (str "{:active " (arguments/show active) "} sends data to the process that owns the "
+                         "connection, and \""
+                         (.getName (Thread/currentThread)) "\" is no process: give {:active false} and use "
+                         "`recv`, or call it in a process.")
                     (assoc (arguments/data :active active) :reason :einval)))
 
 (defn refuse-owner
   "Only the owner gives a connection away."
   [conn owner]
   (throw (errors/illegal-state :magnetar/not-owner
-           (str "`controlling-process` on " conn ", which belongs to " owner ": only its owner may give it away, so ask it by a message.")
+           (str "`controlling-process` on " conn ", which belongs to " owner ": only its owner may give it "
+                "away, so ask it by a message.")
            {:socket conn :owner owner :reason :not-owner})))
 
 (defn check-real
@@ -222,6 +245,7 @@
   [operation]
   (when (environment/simulated?)
     (arguments/misuse :magnetar/not-simulated
-                      (str "`" operation "` was called in a simulation, which cannot order the network: put a process there that answers as the other "
+                      (str "`" operation "` was called in a simulation, which cannot order the network: put "
+                           "a process there that answers as the other "
                            "side would.")
                       {:operation operation})))

@@ -12,8 +12,7 @@
    [magnetar.net.transport :as transport])
   (:import
    (java.io IOException)
-   (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException
-             SocketTimeoutException)
+   (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException SocketTimeoutException)
    (java.util.concurrent ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
@@ -63,7 +62,8 @@
 (defn- set-linger [^Socket socket linger]
   (if (false? linger)
     (.setSoLinger socket false 0)
-    (.setSoLinger socket true (quot (+ (arguments/nanos :linger linger) (dec nanos-per-second)) nanos-per-second))))
+    (.setSoLinger socket true (quot (+ (arguments/nanos :linger linger) (dec nanos-per-second))
+                                    nanos-per-second))))
 
 (defn- set-options [^Socket socket {:keys [nodelay keepalive linger recbuf sndbuf]}]
   (try
@@ -85,8 +85,8 @@
 (defn- lingers? [^Socket socket]
   (and (not (.isClosed socket)) (pos? (.getSoLinger socket))))
 
-;; The system waits in the close of a socket that lingers. A close must not wait, since the thread that ends a process
-;; does it.
+;; The system waits in the close of a socket that lingers. A close must not wait, since the thread that ends a
+;; process does it.
 (defn- close [^Socket socket]
   (if (lingers? socket)
     (try
@@ -138,7 +138,8 @@
         e))))
 
 (defn connect
-  "A socket that is connected to the first address of the host that answers; ::transport/timeout after the deadline."
+  "A socket that is connected to the first address of the host that answers; ::transport/timeout after the
+  deadline."
   [host port deadline]
   (let [found (names/addresses "connect" host deadline)]
     (loop [[address & more] (if (= ::transport/timeout found) [] found)]

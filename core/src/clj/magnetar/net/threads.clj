@@ -1,5 +1,6 @@
 (ns magnetar.net.threads
-  "Platform threads for calls of the JDK that hold a thread, in pools of their own. The pool of `offload` is for files."
+  "Platform threads for calls of the JDK that hold a thread, in pools of their own. The pool of `offload` is
+  for files."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -19,7 +20,9 @@
           (.setDaemon true))))))
 
 (defn pool
-  "An executor of at most so many threads, which are made as needed and end when they are idle. The rest of the work is queued."
+  "An executor of at most so many threads, which are made as needed and end when they are idle. The rest of
+  the work is queued."
   ^ThreadPoolExecutor [name most]
-  (doto (ThreadPoolExecutor. (int most) (int most) keep-alive-seconds TimeUnit/SECONDS (LinkedBlockingQueue.) (factory name))
+  (doto (ThreadPoolExecutor. (int most) (int most) keep-alive-seconds TimeUnit/SECONDS (LinkedBlockingQueue.)
+                             (factory name))
     (.allowCoreThreadTimeOut true)))

@@ -1,20 +1,23 @@
 (ns magnetar.net.tls
-  "TLS over a stream of another kind, as a kind of socket. An SSLEngine does the protocol, and does no IO itself.
+  "TLS over a stream of another kind, as a kind of socket. An SSLEngine does the protocol, and does no IO
+  itself.
 
-  Why not SSLSocket: its `close` waits for a thread that writes, and sends the last record to a peer that may not read.
+  Why not SSLSocket: its `close` waits for a thread that writes, and sends the last record to a peer that may
+  not read.
 
-  Locks: `shaking` guards the handshake, which reads and writes. Once it is done, `output` guards what is written, and
-  the caller makes sure that one thread reads at a time; `receiving` is held while that waits for the network. A thread
-  that holds `output` waits for the network alone. `close` takes neither: a fiber sends the end of the stream if `output`
-  is free, and closes the stream below. That ends what waits in it. `gone` is a future that is completed then.
+  Locks: `shaking` guards the handshake, which reads and writes. Once it is done, `output` guards what is
+  written, and the caller makes sure that one thread reads at a time; `receiving` is held while that waits for
+  the network. A thread that holds `output` waits for the network alone. `close` takes neither: a fiber sends
+  the end of the stream if `output` is free, and closes the stream below. That ends what waits in it. `gone`
+  is a future that is completed then.
 
-  `made` is a volatile of the SSLEngine. The thread that begins the handshake makes it, by `make`, and not the thread that
-  accepts, since the files of the certificates may have to be read.
+  `made` is a volatile of the SSLEngine. The thread that begins the handshake makes it, by `make`, and not the
+  thread that accepts, since the files of the certificates may have to be read.
 
-  `state` is an atom: :shaken is true after the handshake, or why it failed; :late? the handshake took too long;
-  :closed?; :input-shut? and :output-shut?. `input` and `plain` are volatiles: a ByteBuffer of records that have arrived,
-  its position their end; and one of bytes that no `read-into` has taken, or nil. The thread that shakes or reads uses
-  them."
+  `state` is an atom: :shaken is true after the handshake, or why it failed; :late? the handshake took too
+  long; :closed?; :input-shut? and :output-shut?. `input` and `plain` are volatiles: a ByteBuffer of records
+  that have arrived, its position their end; and one of bytes that no `read-into` has taken, or nil. The
+  thread that shakes or reads uses them."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -31,9 +34,7 @@
    (java.util Arrays)
    (java.util.concurrent CompletableFuture)
    (java.util.concurrent.locks ReentrantLock)
-   (javax.net.ssl ExtendedSSLSession SNIHostName SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus
-                  SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException
-                  SSLSession)))
+   (javax.net.ssl ExtendedSSLSession SNIHostName SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException SSLSession)))
 
 (set! *warn-on-reflection* true)
 
@@ -71,7 +72,9 @@
         n (long (transport/locked (.-receiving tls) clock/infinite
                   #(transport/read-into (.-raw tls) (.array input) (.position input) deadline)))]
     (when (neg? n)
-      (throw (EOFException. "the other side ended the stream without the close_notify of TLS, so data may be missing")))
+      (throw (EOFException. (str "the other side ended the stream without the close_notify of TLS, so data "
+                                 "may "
+                                 "be missing"))))
     (.position input (+ (.position input) n))))
 
 (defn- unwrap ^SSLEngineResult [^Tls tls ^ByteBuffer to]
@@ -151,8 +154,8 @@
     (.beginHandshake (engine tls))))
 
 (defn- drain
-  "Reads and drops what arrives in this time, up to an amount. If a stream is closed with data that were not read, such as
-  the tickets of TLS 1.3, TCP resets it, and the other side may lose what was sent last."
+  "Reads and drops what arrives in this time, up to an amount. If a stream is closed with data that were not
+  read, such as the tickets of TLS 1.3, TCP resets it, and the other side may lose what was sent last."
   [^Tls tls ms]
   (let [bytes (byte-array 8192)
         deadline (clock/deadline (* 1000000 (long ms)))]
@@ -228,7 +231,8 @@
       (catch RuntimeException e (failed tls (SSLException. (str (ex-message e)) e))))))
 
 (defn shake
-  "Does the handshake, unless it is done. Throws a SocketTimeoutException after the deadline, which loses nothing."
+  "Does the handshake, unless it is done. Throws a SocketTimeoutException after the deadline, which loses
+  nothing."
   [^Tls tls deadline]
   (when-not (check-shaken tls)
     (when (= ::transport/timeout (transport/locked (.-shaking tls) deadline #(shake-locked tls deadline)))
@@ -263,8 +267,8 @@
     (throw (SSLException. "renegotiation"))))
 
 (defn- unwrap-data
-  "Takes a record apart: how many bytes are in the array now, 0 for none, -1 at the end; :more if there is no record,
-  :aside if it went to `plain`."
+  "Takes a record apart: how many bytes are in the array now, 0 for none, -1 at the end; :more if there is no
+  record, :aside if it went to `plain`."
   [^Tls tls ^bytes bytes ^long from]
   (let [result (unwrap tls (ByteBuffer/wrap bytes from (- (alength bytes) from)))
         status (.getStatus result)]
@@ -301,10 +305,11 @@
       (throw (SocketException. "Socket closed")))))
 
 (defn- wrap-data
-  "Adds a record with the next bytes. With TLS 1.2 the end of the other side is the end of this side too, and the engine
-  says so in place of data."
+  "Adds a record with the next bytes. With TLS 1.2 the end of the other side is the end of this side too, and
+  the engine says so in place of data."
   [^Tls tls data buffer]
-  (when (= SSLEngineResult$Status/CLOSED (.getStatus (.wrap (engine tls) ^ByteBuffer data ^ByteBuffer buffer)))
+  (when (= SSLEngineResult$Status/CLOSED (.getStatus (.wrap (engine tls) ^ByteBuffer data
+                                                            ^ByteBuffer buffer)))
     (send-records tls buffer transport/no-progress)
     (throw (SocketException. "the other side ended TLS"))))
 
@@ -361,8 +366,8 @@
       (finally (.unlock lock)))))
 
 (defn- say-end
-  "Sends the end of the stream, unless another thread is writing, and closes the stream below. A thread that reads has
-  taken what has arrived."
+  "Sends the end of the stream, unless another thread is writing, and closes the stream below. A thread that
+  reads has taken what has arrived."
   [^Tls tls]
   (try
     (quietly (.-output tls) #(end-output-in-time tls))
@@ -370,8 +375,8 @@
     (finally (close-below tls))))
 
 (defn- close
-  "A handshake that failed has a fiber that closes the stream below. If no fiber can be started, for want of memory, the
-  end is not said."
+  "A handshake that failed has a fiber that closes the stream below. If no fiber can be started, for want of
+  memory, the end is not said."
   [^Tls tls]
   (let [[before _] (swap-vals! (.-state tls) assoc :closed? true)]
     (deliver (.-ended tls) true)
@@ -407,13 +412,15 @@
 (defn- strings [texts]
   (into-array String texts))
 
-(defn- server-parameters [^SSLParameters parameters {:keys [verify fail-if-no-peer-cert alpn-preferred-protocols]}]
+(defn- server-parameters [^SSLParameters parameters
+                          {:keys [verify fail-if-no-peer-cert alpn-preferred-protocols]}]
   (cond
     fail-if-no-peer-cert (.setNeedClientAuth parameters true)
     (= :verify-peer verify) (.setWantClientAuth parameters true))
   (some->> alpn-preferred-protocols strings (.setApplicationProtocols parameters)))
 
-(defn- client-parameters [^SSLParameters parameters host {:keys [verify server-name-indication alpn-advertised-protocols]}]
+(defn- client-parameters [^SSLParameters parameters host
+                          {:keys [verify server-name-indication alpn-advertised-protocols]}]
   (let [name (when-not (= :disable server-name-indication) (tls-options/host-name host))]
     (.setServerNames parameters (if name [name] [])))
   (when (and (= :verify-peer verify) (not= :disable server-name-indication))
@@ -428,7 +435,8 @@
   engine)
 
 (defn- over [raw make settings]
-  (->Tls raw make (volatile! nil) settings (atom {}) (volatile! (ByteBuffer/allocate first-room)) (volatile! nil)
+  (->Tls raw make (volatile! nil) settings (atom {}) (volatile! (ByteBuffer/allocate first-room))
+         (volatile! nil)
          (ReentrantLock.) (ReentrantLock.) (ReentrantLock.) (promise) (CompletableFuture.)))
 
 (defn- engine-of-server [source settings]
@@ -452,16 +460,16 @@
   (accept [_] (over (transport/accept raw) #(engine-of-server source settings) settings)))
 
 (defn server
-  "What makes a socket that listens one with TLS; nil without such options. Throws at once what is wrong with them and
-  their files."
+  "What makes a socket that listens one with TLS; nil without such options. Throws at once what is wrong with
+  them and their files."
   [tls]
   (when-some [settings (tls-options/checked :server tls)]
     (let [source (contexts/source settings)]
       #(->Listening % source settings))))
 
 (defn client
-  "What makes a stream to a port of a host one with TLS; nil without such options. Throws at once what is wrong with them
-  and their files."
+  "What makes a stream to a port of a host one with TLS; nil without such options. Throws at once what is
+  wrong with them and their files."
   [tls host port]
   (when-some [settings (tls-options/checked :client tls)]
     (let [source (contexts/of-client settings)]

@@ -20,7 +20,8 @@
    :client {:verify :verify-peer :versions [:tlsv1.3 :tlsv1.2] :handshake-timeout 10000}})
 
 (defn- refuse [option wanted x]
-  (arguments/misuse :magnetar/bad-option (str (arguments/subject option) " " wanted "; this is " (arguments/show x) ".")
+  (arguments/misuse :magnetar/bad-option (str (arguments/subject option) " " wanted "; this is "
+                                              (arguments/show x) ".")
                     (assoc (arguments/data option x) :reason :einval)))
 
 (defn- refuse-together [sentence options]
@@ -71,8 +72,10 @@
    :versions [#(vector-of? #{:tlsv1.3 :tlsv1.2} %) "a vector of :tlsv1.3 and :tlsv1.2, or of one of them"]
    :context [ready-context? "a javax.net.ssl.SSLContext that was initialised by its `init`"]
    :fail-if-no-peer-cert [boolean? "true or false"]
-   :alpn-preferred-protocols [#(vector-of? protocol? %) "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
-   :alpn-advertised-protocols [#(vector-of? protocol? %) "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
+   :alpn-preferred-protocols [#(vector-of? protocol? %)
+                              "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
+   :alpn-advertised-protocols [#(vector-of? protocol? %)
+                               "a vector of names of protocols, as in [\"h2\" \"http/1.1\"]"]
    :server-name-indication [name-to-check? "the name of a host, or :disable"]})
 
 (defn- check [[option x]]
@@ -86,16 +89,20 @@
 (defn- check-context [options]
   (when (:context options)
     (when-some [other (some #(when (contains? options %) %) [:certfile :keyfile :cacertfile :sni-hosts])]
-      (refuse-together (str "has :context and " other ": the context has its certificates itself. Leave one of them out.")
+      (refuse-together (str "has :context and " other ": the context has its certificates itself. Leave one "
+                            "of them out.")
                        options))))
 
 (defn- check-server [{:keys [certfile context cacertfile verify fail-if-no-peer-cert] :as options}]
   (when-not (or certfile context)
     (refuse-together
-      "of `listen` needs the certificate of the server: give {:certfile \"server.pem\" :keyfile \"server.key\"}." options))
+      (str "of `listen` needs the certificate of the server: give {:certfile \"server.pem\" "
+           ":keyfile \"server.key\"}.")
+      options))
   (when (and (= :verify-peer verify) (not (or cacertfile context)))
     (refuse-together
-      (str "has {:verify :verify-peer}, which needs the certificate of the authority that signs the certificates of clients: "
+      (str "has {:verify :verify-peer}, which needs the certificate of the authority that signs the "
+           "certificates of clients: "
            "give :cacertfile.")
       options))
   (when (and fail-if-no-peer-cert (not= :verify-peer verify))
@@ -106,7 +113,8 @@
     (refuse-together "has a :keyfile without its :certfile: add it." options))
   (when (and context (= :verify-none verify))
     (refuse-together
-      "has :context and {:verify :verify-none}: the context says whom it trusts. Leave one of them out." options)))
+      "has :context and {:verify :verify-none}: the context says whom it trusts. Leave one of them out."
+      options)))
 
 (defn checked
   "The options of a :server or :client, with defaults; nil if the socket is plain."

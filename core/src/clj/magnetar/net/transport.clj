@@ -1,6 +1,6 @@
 (ns magnetar.net.transport
-  "Where kinds of sockets differ: three protocols, and what all kinds use. A connection knows of its socket what `Stream` says, a listener
-  what `Listening` says, and both are an `Endpoint`."
+  "Where kinds of sockets differ: three protocols, and what all kinds use. A connection knows of its socket
+  what `Stream` says, a listener what `Listening` says, and both are an `Endpoint`."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -20,16 +20,17 @@
   "What all sockets have."
   (local [socket] "The address of this side, a map.")
   (close [socket]
-    "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw an IOException."))
+    "Closes it, from any thread; ends what waits in it by an IOException. Does not wait. May throw one."))
 
 (defprotocol Stream
-  "A connection: two streams of bytes. Each operation throws an IOException when the connection fails or is closed."
+  "A connection: two streams of bytes. Each operation throws an IOException when the connection fails or is
+  closed."
   (remote [socket] "The address of the other side, a map.")
   (set-options [socket options]
     "Sets those options that are the socket's. One that the other side has left takes none any more.")
   (read-into [socket bytes from deadline]
-    "Reads into the array; how many bytes, -1 at the end of the stream. Throws a SocketTimeoutException after the
-    deadline, which loses nothing.")
+    "Reads into the array; how many bytes, -1 at the end of the stream. Throws a SocketTimeoutException after
+    the deadline, which loses nothing.")
   (write [socket bytes progress] "Writes all the bytes; calls (progress) whenever a part of them is written.")
   (shut [socket direction] "Shuts :read, :write or :both. A direction that is shut already stays so.")
   (output-shut? [socket] "Was its sending side shut?")
@@ -83,7 +84,8 @@
       (.get future left TimeUnit/NANOSECONDS))))
 
 (defn await-future
-  "The value of a future, as `get-until`. An interrupt that came with a cancellation throws what cancels the thread."
+  "The value of a future, as `get-until`. An interrupt that came with a cancellation throws what cancels the
+  thread."
   [future deadline]
   (try
     (get-until future deadline)
@@ -92,7 +94,8 @@
       (throw e))))
 
 (defn check-interrupt
-  "Throws if the thread was interrupted while it used a socket: what cancels it, else an InterruptedException."
+  "Throws if the thread was interrupted while it used a socket: what cancels it, else an
+  InterruptedException."
   []
   (.check (Fiber/current))
   (when (Thread/interrupted)

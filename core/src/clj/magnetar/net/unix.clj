@@ -1,8 +1,8 @@
 (ns magnetar.net.unix
   "Unix sockets, which have a path in place of a host and a port, as kinds of sockets.
 
-  The JDK's channels have no limit of time for a read. So a read with a limit is done by a fiber of its own. When time
-  runs out it goes on, and what it reads is for the next read."
+  The JDK's channels have no limit of time for a read. So a read with a limit is done by a fiber of its own.
+  When time runs out it goes on, and what it reads is for the next read."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
@@ -33,7 +33,8 @@
   (.read channel (ByteBuffer/wrap bytes from (- (alength bytes) from))))
 
 (defn- read-apart
-  "Reads on a fiber, at most so many bytes: a future of a buffer with the bytes, which is nil at the end of the stream."
+  "Reads on a fiber, at most so many bytes: a future of a buffer with the bytes, which is nil at the end of
+  the stream."
   ^FutureTask [channel room]
   (let [bytes (byte-array room)
         task (FutureTask. #(let [n (read-now channel bytes 0)]
@@ -48,7 +49,8 @@
     task))
 
 (defn- outcome
-  "What the read has read, once it has ended. An interrupt closes the channel, as it does in a read of this thread."
+  "What the read has read, once it has ended. An interrupt closes the channel, as it does in a read of this
+  thread."
   [^SocketChannel channel ^FutureTask task deadline]
   (try
     (transport/get-until task deadline)
@@ -122,8 +124,8 @@
       (throw (refusals/path-failed operation path e)))))
 
 (defn- try-connect
-  "Connects once: the channel, or nil where the queue of the listener is full. A channel that does not block is told so by
-  EAGAIN; one that blocks would hold a platform thread without a limit."
+  "Connects once: the channel, or nil where the queue of the listener is full. A channel that does not block
+  is told so by EAGAIN; one that blocks would hold a platform thread without a limit."
   [address]
   (let [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
     (try
@@ -204,8 +206,8 @@
   (= type-socket (bit-and type-mask (long (Files/getAttribute path "unix:mode" no-links)))))
 
 (defn- stale?
-  "Does no program listen on this socket any more? Does not wait in the queue of a program that does. Throws an
-  IOException if this program may not know."
+  "Does no program listen on this socket any more? Does not wait in the queue of a program that does. Throws
+  an IOException if this program may not know."
   [address]
   (with-open [channel (SocketChannel/open StandardProtocolFamily/UNIX)]
     (.configureBlocking channel false)
@@ -228,8 +230,9 @@
       (not (stale? address)) (throw (refusals/path-in-use (str path) cause))
       :else (delete-if-same path file))))
 
-;; T1 and T2 both find a stale file. T1 deletes it and binds; T2 would delete the file of T1. So one thread at a time
-;; replaces a file. Two programs can still do that to each other between the check of the file and its deletion.
+;; T1 and T2 both find a stale file. T1 deletes it and binds; T2 would delete the file of T1. So one thread at
+;; a time replaces a file. Two programs can still do that to each other between the check of the file and its
+;; deletion.
 (defonce ^:private ^ReentrantLock replacing (ReentrantLock.))
 
 (defn- bind-again [^ServerSocketChannel channel address backlog cause]
