@@ -16,8 +16,11 @@
    (java.io InputStream)
    (java.net ServerSocket Socket)
    (java.security.cert X509Certificate)
+   (java.util.concurrent CompletableFuture)
    (javax.net.ssl SSLContext SSLException)
-   (magnetar TimeoutException)))
+   (magnetar TimeoutException)
+   (magnetar.net.connection Connection)
+   (magnetar.net.tls Tls)))
 
 (set! *warn-on-reflection* true)
 
@@ -287,14 +290,14 @@
 
 (deftest what-the-other-side-says-and-what-has-no-words-of-its-own-is-told
   (are [text e] (= text (alerts/sentences e))
-    "the other side sent the alert :bad-record-mac. Compare the options of TLS of both sides."
+    "the other side sent the alert :bad-record-mac. Compare the TLS options of both sides."
     (SSLException. "(bad_record_mac) Received fatal alert: bad_record_mac")
 
     (str "the other side sent the alert :unknown-ca, as it knows no authority that signed the certificate of this side. Give the other side the "
          "certificate of that authority.")
     (SSLException. "(unknown_ca) Received fatal alert: unknown_ca")
 
-    "no such thing. Compare the options of TLS of both sides."
+    "no such thing. Compare the TLS options of both sides."
     (SSLException. "(internal_error) no such thing."))
   (is (= [[:tls-alert :bad-record-mac] [:tls-alert :internal-error] [:tls-alert :internal-error]]
          (map #(alerts/reason (SSLException. ^String %)) ["Received fatal alert: bad_record_mac" "(internal_error) none" "none"]))))
@@ -522,6 +525,23 @@
     (is (str/includes? (second (message {:certfile certfile :keyfile (key-file "PRIVATE KEY")})) " has a private key that cannot be read"))
     (is (str/includes? (second (message {:certfile (written "bad.pem" (certificates/pem "CERTIFICATE" (byte-array 3)))}))
                        " has a certificate that cannot be read"))))
+
+(deftest a-drain-waits-for-the-ends-of-streams
+  (let [l (listener)
+        me (self)
+        acceptor (spawn #(let [conn (net/handshake (net/accept l {:active false}))]
+                           (actor/! me [::accepted conn])
+                           (receive :end nil)))
+        client (connect l nil {:active false})
+        served (receive [::accepted conn] conn (after limit-ms :late))]
+    (is (= 1 (net/drain l {:timeout 1})))
+    (is (true? (.isDone ^CompletableFuture (.-gone ^Tls (.-socket ^Connection served)))))
+    (is (nil? (net/recv client)))
+    (actor/! acceptor :end)))
+
+(deftest a-context-has-to-be-initialised
+  (is (= [:magnetar/bad-option :einval]
+         (take 2 (refused (net/connect home 80 {:tls {:context (SSLContext/getInstance "TLS")}}))))))
 
 (deftest misuse-of-options-says-what-to-do
   (let [file (:certfile (served-by "server"))]

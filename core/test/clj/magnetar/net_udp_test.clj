@@ -85,6 +85,16 @@
     (is (= [[0 "0"] [1 "1"] [2 "2"]] (vec (repeatedly 3 next-message))))
     (await-end pid)))
 
+(deftest a-socket-that-cannot-be-opened-leaves-its-port-free
+  (let [a (open)
+        port (net/port a)]
+    (net/close a)
+    (is (= [:magnetar/unknown-host :nxdomain] (take 2 (refused (net/open port {:add-membership "no-such-host.invalid"})))))
+    (is (= [:magnetar/bad-option :einval
+            "`open` wants the address of a multicast group, such as 239.1.2.3; this is \"127.0.0.1\"."]
+           (refused (net/open port {:add-membership home}))))
+    (is (some? (net/open port {:host home})))))
+
 (deftest options-of-udp-are-set-or-refused
   (let [a (open {:active false :broadcast true :recbuf 100000 :sndbuf 100000 :multicast-ttl 2 :multicast-loop true :reuse-address true})]
     (is (nil? (net/set-options a {:multicast-ttl 0 :broadcast false})))

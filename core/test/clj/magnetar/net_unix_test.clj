@@ -6,11 +6,12 @@
    [magnetar.impl.runtime]
    [magnetar.net :as net]
    [magnetar.net-support :refer [as-stream await-end cancelled-while in-process next-message owning refused waits-for-read? with-folder]]
+   [magnetar.net.refusals :as refusals]
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually limit-ms]])
   (:import
    (java.io File)
-   (java.net StandardProtocolFamily UnixDomainSocketAddress)
+   (java.net BindException StandardProtocolFamily UnixDomainSocketAddress)
    (java.nio.channels ServerSocketChannel)))
 
 (set! *warn-on-reflection* true)
@@ -59,7 +60,13 @@
         (scope/with-scope [s]
           (scope/fork s net/send client data)
           (is (java.util.Arrays/equals data ^bytes (net/recv served 300000 {:timeout limit-ms}))))
-        (is (true? (cancelled-while waits-for-read? #(net/recv served {:timeout limit-ms}))))))))
+        (is (true? (cancelled-while waits-for-read? #(net/recv served {:timeout limit-ms}))))
+        (is (= [:magnetar/socket-closed :closed] (take 2 (refused (net/recv served)))))
+        (is (nil? (net/recv client)))))))
+
+(deftest a-path-without-permission-says-so
+  (is (= "`listen` on the path /run/a: this program has no permission there. Check the owner and the mode of the file and of its directories."
+         (ex-message (refusals/path-failed "listen" "/run/a" (BindException. "Permission denied"))))))
 
 (deftest a-unix-socket-goes-with-its-owner-and-replaces-a-stale-file
   (with-folder
