@@ -216,9 +216,9 @@
   {:path \"/run/my.sock\"} in place of host and port is a unix socket.
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
-  thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time. Its
-  addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The time-out includes the
-  look-up. One that comes too late is abandoned.
+  thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time.
+  The addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The time-out includes
+  the look-up. One that comes too late is abandoned.
 
   Blocks until the connection is there; a fiber parks.
 
@@ -316,8 +316,8 @@
 
   A connection that `accept` has returned ends when it is closed: by `close`, by the end of its owner, or by
   the other side if its data are messages. Those that are open when time runs out are closed here. Connections
-  that no `accept` has got are closed at once. `drain` waits until the ends of TLS streams were sent, up to two
-  seconds more.
+  that no `accept` has got are closed at once. `drain` waits until the ends of TLS streams were sent, up to
+  two seconds more.
 
   Blocks until there is no open connection, or time runs out.
 
