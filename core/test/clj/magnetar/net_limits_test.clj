@@ -48,7 +48,8 @@
           fork (waiting s #(take 2 (refused (net/recv client))))]
       (net/set-options client {:idle-timeout 1})
       (is (= [:magnetar/connection-lost :etimedout] (scope/join fork)))))
-  (let [[_ served] (pair {:active true})]
+  (let [[client served] (pair {:active true})]
+    (net/set-options client {:active false})
     (is (eventually (.isLocked ^ReentrantLock (.-reading ^Connection served))))
     (net/set-options served {:idle-timeout 1})
     (is (= [[:tcp-error served :etimedout] [:tcp-closed served]] (vec (repeatedly 2 next-message))))))
