@@ -200,13 +200,25 @@
 
 ;; --- projects
 
-(defn- by-mvn [folder aliases work]
-  (let [{:keys [maven] :as project} (of-deps folder aliases)
+(defn- with-libraries-of-http
+  "The project, and if it needs magnetar-http the libraries that http/deps.edn names."
+  [{:keys [ours] :as project} root]
+  (if (contains? ours "magnetar-http")
+    (join-all [project (dissoc (of-deps (io/file root "http") []) :paths)])
+    project))
+
+(defn- by-mvn [folder aliases work root]
+  (let [{:keys [maven] :as project} (with-libraries-of-http (of-deps folder aliases) root)
         pom-file (io/file work "pom.xml")]
     (spit pom-file (pom project))
     (update project :jars into
             (when (seq maven)
               (resolve-by-mvn {:work work, :source (str (io/file folder "deps.edn"))} pom-file)))))
+
+(def ^:private folders-of-ours
+  "The folder of sources in this checkout of an artifact that `run` does not have on its class path."
+  {"magnetar-core-async" "/compat/core-async/src/clj"
+   "magnetar-http" "/http/src/clj"})
 
 (defn- by-clojure
   "What the Clojure CLI says of the project, this checkout's Magnetar in the place of the project's."
@@ -222,7 +234,9 @@
       {:inputs [source]
        :paths (mapv #(str (file-in folder %)) (remove #(str/ends-with? % ".jar") foreign))
        :jars (filterv #(str/ends-with? % ".jar") foreign)
-       :ours (if (some #(str/includes? % "/compat/core-async/") entries) #{"magnetar-core-async"} #{})})))
+       :ours (set (for [[artifact path] folders-of-ours, entry entries
+                        :when (str/ends-with? (str (file-in folder entry)) path)]
+                    artifact))})))
 
 (defn- texts-at
   "Texts of the elements that the path of tags leads to."
@@ -304,10 +318,10 @@
   (cond
     (not (.isFile (io/file folder "deps.edn"))) (of-pom folder aliases work)
     (on-path "clojure")                         (by-clojure folder aliases work root)
-    :else                                       (by-mvn folder aliases work)))
+    :else                                       (by-mvn folder aliases work root)))
 
-(defn- compat-folders [root ours]
-  (when (contains? ours "magnetar-core-async") [(str root "/compat/core-async/src/clj")]))
+(defn- own-folders [root ours]
+  (map #(str root (val %)) (select-keys folders-of-ours ours)))
 
 (defn- write-result
   "Line 1 the jars, line 2 the folders with a colon before each, then the files that it was read from."
@@ -315,7 +329,7 @@
   (when-let [path (some #(when (str/includes? % ":") %) paths)]
     (refuse "a class path cannot hold a colon, and " path " has one: move it to another folder."))
   (spit target (str (str/join ":" (merged our-jars jars)) "\n"
-                    (apply str (map #(str ":" %) (concat paths (compat-folders root ours)))) "\n"
+                    (apply str (map #(str ":" %) (concat paths (own-folders root ours)))) "\n"
                     (str/join "\n" (distinct inputs)) "\n")))
 
 (defn- aliases-of [text]

@@ -1,0 +1,59 @@
+(ns shop.jobs
+  "The queue: jobs in a table, each with the time at which it is due.
+
+  A worker claims a job by a row lock that other workers skip. The claim moves `due` into the future. If the job is not settled until
+  then, as after a crash of its worker, it is claimed again. The number of attempts tells an old claim from a newer one."
+  (:require
+   [clojure.java.jdbc :as jdbc]
+   [magnetar.resilience :as r]
+   [shop.db :as db]))
+
+(set! *warn-on-reflection* true)
+
+(def max-attempts "A job that has failed so often is dead." 6)
+
+(def lease "For how many milliseconds a claim is good. The call of an outside service takes less." 15000)
+
+(def ^:private longest-sleep 1000)
+
+(def backoff
+  "The pause in milliseconds after the nth failure: it doubles, and a random share keeps jobs from coming back together."
+  (r/exponential {:initial 200 :max 30000}))
+
+(defn- now ^long []
+  (System/currentTimeMillis))
+
+(defn add
+  "Adds a job, in the transaction of what it follows from."
+  [tx order-id step]
+  (jdbc/insert! tx :jobs {:order_id order-id :step step :state "ready" :attempts 0 :due (now)}))
+
+(defn claim
+  "Claims the job that is due first, for one worker; nil if there is none."
+  [db]
+  (db/transaction [tx db]
+    (when-some [{:keys [id attempts] :as job}
+                (first (jdbc/query tx ["select id, order_id, step, attempts from jobs where state in ('ready', 'running') and due <= ?
+                                        order by due limit 1 for update skip locked" (now)]))]
+      (let [claimed {:state "running" :attempts (inc (long attempts)) :due (+ (now) (long lease))}]
+        (when (= [1] (jdbc/update! tx :jobs claimed ["id = ? and attempts = ?" id attempts]))
+          (merge job claimed))))))
+
+(defn settle
+  "Writes what became of a claimed job: \"done\", \"dead\", or \"ready\" to be due again. False if the claim is an old one."
+  ([tx job state] (settle tx job state 0))
+  ([tx {:keys [id attempts]} state pause]
+   (= [1] (jdbc/update! tx :jobs {:state state :due (+ (now) (long pause))} ["id = ? and state = 'running' and attempts = ?" id attempts]))))
+
+(defn sleep-time
+  "For how many milliseconds no job is due, as far as is known now."
+  [db]
+  (let [[{:keys [due]}] (db/query db ["select min(due) as due from jobs where state in ('ready', 'running')"])]
+    (if due
+      (max 0 (min (long longest-sleep) (- (long due) (now))))
+      longest-sleep)))
+
+(defn take-back
+  "Makes the jobs ready that were running when the program before was killed."
+  [db]
+  (jdbc/update! db :jobs {:state "ready" :due (now)} ["state = 'running'"]))
