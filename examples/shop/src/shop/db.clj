@@ -11,6 +11,9 @@
 
 (set! *warn-on-reflection* true)
 
+;; The pool and Jetty log by SLF4J. Without a back end it says so on standard error, and this turns that off.
+(System/setProperty "slf4j.internal.verbosity" "ERROR")
+
 (def embedded
   "The address of an H2 database in the folder for temporary files."
   (str "jdbc:h2:async:" (System/getProperty "java.io.tmpdir") "/magnetar-shop/shop"))
@@ -90,7 +93,7 @@
 (defn close
   "Closes the pool."
   [{:keys [datasource]}]
-  (.close ^HikariDataSource datasource))
+  (.close ^java.io.Closeable datasource))
 
 (defn open
   "Opens the database; throws an ExceptionInfo with a sentence if it cannot be opened."
