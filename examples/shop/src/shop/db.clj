@@ -75,7 +75,7 @@
 
 ;; ---- the pool
 
-(defn- ^HikariConfig config [url]
+(defn- config ^HikariConfig [url]
   (let [h2? (str/starts-with? url "jdbc:h2:")]
     (doto (HikariConfig.)
       (.setPoolName "shop")
