@@ -4,7 +4,7 @@
    [kv.db :as db]
    [kv.listener :as listener]
    [kv.log :as log]
-   [kv.subscriber :as subscriber]
+   [kv.pubsub :as pubsub]
    [magnetar.gen-server :as gs]
    [magnetar.supervisor :as sup]))
 
@@ -12,29 +12,34 @@
 
 (def defaults
   "Options of the server that are not given."
-  {:port 6379 :bind "127.0.0.1" :appendonly false :appendfsync :everysec :dir "." :maxclients 10000 :proto-max-bulk-len 536870912
-   :pubsub-buffer 33554432 :tell println :clock #(System/currentTimeMillis)})
+  {:port 6379 :bind "127.0.0.1" :appendonly false :appendfsync :everysec :dir "." :maxclients 10000
+   :proto-max-bulk-len 536870912 :pubsub-buffer 33554432 :tell println :clock #(System/currentTimeMillis)})
 
 (defn- prepared
-  "The options with the parts that outlive a restart of the store: the published data, and how its disk is opened."
+  "The options with the parts that outlive a restart of the store: the published data, and how the file is
+  opened."
   [{:keys [appendonly dir] :as options}]
   (merge {:published (atom db/empty-db)
-          :open-disk (when appendonly #(log/open-file dir))}
+          :open-file (when appendonly #(log/open-file dir))}
          defaults
          options))
 
 (defn application
   "The application with these options.
 
-  A store that fails is restarted with the data of the log, or without a log with those published last. The clients and the port follow it."
+  A store that fails is restarted with the data of the log, or without a log with the data published last. The
+  clients and the port follow it."
   [options]
   (let [{:keys [maxclients] :as options} (prepared options)]
     {:name :kv
      :description "A server that speaks RESP2"
      :start {:strategy :rest-for-one
-             :children [{:id :subscriptions :start [subscriber/start-registry] :type :supervisor}
-                        {:id :store :start [gs/start-link 'kv.store options {:name :kv/store}] :shutdown 30000}
+             :children [{:id :subscriptions :type :supervisor
+                         :start [pubsub/start-registry]}
+                        {:id :store :shutdown 30000
+                         :start [gs/start-link 'kv.store options {:name :kv/store}]}
                         {:id :connections :type :supervisor
-                         :start [sup/start-link {:strategy :dynamic :max-children maxclients} {:name :kv/connections}]}
-                        {:id :listener :start [gs/start-link 'kv.listener options {:name :kv/listener}]}
-                        {:id :acceptor :start [listener/start-acceptor options]}]}}))
+                         :start [sup/start-link {:strategy :dynamic :max-children maxclients}
+                                 {:name :kv/connections}]}
+                        {:id :listener
+                         :start [listener/start-link options]}]}}))

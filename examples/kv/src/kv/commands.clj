@@ -1,9 +1,10 @@
 (ns kv.commands
   "The commands on data, as functions of the data.
 
-  A command is a map. :arity counts the arguments with the name, and is negative for a least number, as in Redis; :most is the greatest. A
-  :read is (f db & arguments), and returns the reply. A :write returns [db reply], or [db reply log]: the command that does the same at any
-  later time, if that is another one."
+  A command is a map. :arity counts the arguments with the name, and is negative for a least number, as in
+  Redis; :most is the greatest. A :read is (f db & arguments), and returns the reply. A :write returns [db
+  reply], or [db reply log]: the command that does the same at any later time, if that is another one. :keys
+  tells which arguments of a :write are keys: :all, :every-second, or the first if it is left out."
   (:require
    [clojure.string :as str]
    [kv.commands.hashes :as hashes]
@@ -11,6 +12,7 @@
    [kv.commands.lists :as lists]
    [kv.commands.sets :as sets]
    [kv.commands.strings :as strings]
+   [kv.db :as db]
    [kv.resp :as resp]))
 
 (set! *warn-on-reflection* true)
@@ -40,20 +42,42 @@
   [name]
   (resp/->Failure (str "ERR wrong number of arguments for '" (str/lower-case name) "' command")))
 
-(defn- changed
-  "The outcome of a :write. What changes nothing is not logged."
-  [before [after reply log] command]
-  [after reply (when-not (identical? before after) (or log command))])
+(defn- keys-of [keys arguments]
+  (case keys
+    :all arguments
+    :every-second (take-nth 2 arguments)
+    (take 1 arguments)))
+
+(defn- delete-each
+  "[db log] without these keys."
+  [db ks]
+  [(reduce db/delete db ks) (mapv #(vector "DEL" %) ks)])
+
+(defn- execute-write
+  "An expired key is deleted in the log before it gets a new value: when the log is read, no time passes."
+  [db {:keys [write keys]} [_ & arguments :as command]]
+  (let [[before deleted] (delete-each db (db/expired-among db (keys-of keys arguments)))
+        [after reply log] (apply write before arguments)]
+    [after reply (if (identical? before after) deleted (conj deleted (or log command)))]))
+
+(defn- failed [^Exception e]
+  (or (:reply (ex-data e))
+      (resp/->Failure (str "ERR the command failed: " e))))
 
 (defn execute
-  "Executes a command. Returns [db reply log], where log is the command for the log, nil if nothing changed."
+  "Executes a command. Returns [db reply log], where log has the commands for the log."
   [db [name & arguments :as command]]
-  (let [{:keys [arity most read write]} (lookup name)]
+  (let [{:keys [arity most read] :as spec} (lookup name)]
     (if-not (arity-fits? arity most (count command))
-      [db (wrong-arity name) nil]
+      [db (wrong-arity name) []]
       (try
         (if read
-          [db (apply read db arguments) nil]
-          (changed db (apply write db arguments) command))
-        (catch clojure.lang.ExceptionInfo e
-          [db (or (:reply (ex-data e)) (throw e)) nil])))))
+          [db (apply read db arguments) []]
+          (execute-write db spec command))
+        (catch Exception e
+          [db (failed e) []])))))
+
+(defn delete-expired
+  "Deletes at most n of the expired keys. Returns [db log]."
+  [db n]
+  (delete-each db (take n (db/expired-keys db))))

@@ -1,7 +1,8 @@
 (ns kv.db
-  "The data: one immutable value, with a time. A key that is expired at that time is not there for readers.
+  "The data: one immutable value, with a time. Readers do not see a key that is expired at that time.
 
-  A value is a string, a number of Redis is a string too; a list is a kv.deque, a hash is a map, a set is a set."
+  A value is a string, a number of Redis is a string too; a list is a kv.deque, a hash is a map, a set is a
+  set."
   (:require
    [kv.deque]
    [kv.resp :as resp])
@@ -10,7 +11,8 @@
 
 (set! *warn-on-reflection* true)
 
-;; `deadlines` has the keys that expire, in milliseconds since 1970, and `due` has [deadline key] in the order of time.
+;; `deadlines` has the keys that expire, in milliseconds since 1970. `due` has [deadline key] in the order of
+;; time.
 (defrecord Db [entries deadlines due now])
 
 (def empty-db
@@ -82,8 +84,14 @@
   [db k v]
   (put (persist db k) k v))
 
+(defn expired-among
+  "Those of the keys whose deadline has passed."
+  [{:keys [deadlines] :as db} ks]
+  (when (seq deadlines)
+    (filterv #(expired? db %) (distinct ks))))
+
 (defn expired-keys
-  "The keys whose deadline has passed."
+  "The keys whose deadline has passed, and which are not deleted yet."
   [{:keys [due now]}]
   (map second (take-while (fn [[deadline]] (< (long deadline) (long now))) due)))
 

@@ -1,5 +1,6 @@
 (ns kv.deque
-  "The value of a Redis list: an immutable sequence that grows and shrinks at both ends, with access by index."
+  "The value of a Redis list: an immutable sequence with access by index, which grows and shrinks at both
+  ends."
   (:refer-clojure :exclude [count nth])
   (:require
    [clojure.core :as core]))

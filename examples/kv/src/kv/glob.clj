@@ -29,7 +29,8 @@
         (let [low (escaped pattern i)
               high (when (and (< (+ low 2) end) (= \- (at pattern (inc low))))
                      (escaped pattern (+ low 2)))]
-          (recur (inc (long (or high low))) (conj tests (between (at pattern low) (at pattern (or high low))))))))))
+          (recur (inc (long (or high low)))
+                 (conj tests (between (at pattern low) (at pattern (or high low))))))))))
 
 (defn- token
   "The token at i, and the place behind it."

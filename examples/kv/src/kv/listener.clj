@@ -1,11 +1,11 @@
 (ns kv.listener
-  "The server that owns the port, and the process that accepts clients."
+  "The process that owns the port, accepts clients, and starts their processes."
   (:require
    [kv.connection :as connection]
    [kv.socket :as socket]
    [magnetar.actor :as actor]
-   [magnetar.gen-server :as gs]
    [magnetar.net :as net]
+   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
@@ -13,32 +13,14 @@
 
 (set! *warn-on-reflection* true)
 
-(defn init
-  "Listens; the state is the listener."
-  [{:keys [port bind tell]}]
+(defn- accept
+  "The next connection; nil after a pause if there can be none now, as when no more files can be opened."
+  [listener tell]
   (try
-    (let [listener (net/listen port {:host bind :packet :raw :active false :backlog 511})]
-      (tell (str "Ready to accept connections on " bind ":" (net/port listener)))
-      [:ok listener])
+    (net/accept listener)
     (catch ExceptionInfo e
-      [:error (ex-message e)])))
-
-(defn handle-call
-  "Tells the listener."
-  [_ _ listener]
-  [:reply listener listener])
-
-(defn handle-cast
-  "Nothing is cast."
-  [_ listener]
-  [:noreply listener])
-
-(defn port
-  "The port that the server listens on."
-  []
-  (net/port (gs/call :kv/listener :listener)))
-
-;; ---- the acceptor
+      (tell (ex-message e))
+      (scope/sleep 100))))
 
 (defn- hand-over
   "Gives the connection to its process, unless that has ended already."
@@ -53,27 +35,32 @@
                  (socket/send-text conn "-ERR max number of clients reached\r\n")
                  (net/close conn))))
 
-(defn- accept
-  "The next connection; nil after a pause if there can be none now, as when no more files can be opened."
-  [listener tell]
-  (try
-    (net/accept listener)
-    (catch ExceptionInfo e
-      (tell (ex-message e))
-      (scope/sleep 100))))
+(defn- child [conn id options]
+  {:id id :start [connection/start-link conn id options] :restart :temporary :shutdown 1000})
 
 (defn- accept-all [listener {:keys [tell] :as options}]
-  (when-some [conn (accept listener tell)]
-    (let [[how pid] (sup/start-child :kv/connections {:id conn :start [connection/start-link conn options] :restart :temporary :shutdown 1000})]
-      (if (= :ok how)
-        (hand-over conn pid)
-        (refuse conn))))
-  (recur listener options))
+  (loop [id 1]
+    (when-some [conn (accept listener tell)]
+      (let [[how pid] (sup/start-child :kv/connections (child conn id options))]
+        (if (= :ok how)
+          (hand-over conn pid)
+          (refuse conn))))
+    (recur (inc id))))
 
-(defn start-acceptor
-  "Starts the process that accepts."
+(defn- listen [{:keys [port bind]}]
+  (try
+    (net/listen port {:host bind :packet :raw :active false :backlog 511})
+    (catch ExceptionInfo e
+      (proc-lib/init-fail [:error (ex-message e)] :normal))))
+
+(defn- run [{:keys [bind tell] :as options}]
+  (let [listener (listen options)]
+    (tell (str "Ready to accept connections on " bind ":" (net/port listener)))
+    (actor/register :kv/listener (actor/self))
+    (proc-lib/init-ack [:ok (actor/self)])
+    (accept-all listener options)))
+
+(defn start-link
+  "Starts the process."
   [options]
-  (let [listener (gs/call :kv/listener :listener)
-        pid (actor/spawn-link accept-all listener options)]
-    (actor/register :kv/acceptor pid)
-    [:ok pid]))
+  (proc-lib/start-link #(run options)))

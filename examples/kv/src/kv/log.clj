@@ -1,6 +1,8 @@
 (ns kv.log
-  "The append-only file: the commands that have changed the data, in RESP, in their order."
-  (:refer-clojure :exclude [sync])
+  "The append-only file: the commands that have changed the data, in RESP, in their order.
+
+  A failed write leaves the file as it was. What the disk holds after a failed sync is not known, and a second
+  sync may succeed without having written anything. So the program has to end."
   (:require
    [clojure.java.io :as io]
    [kv.commands :as commands]
@@ -10,51 +12,46 @@
    (java.io IOException)
    (java.nio ByteBuffer)
    (java.nio.channels FileChannel)
-   (java.nio.file OpenOption StandardOpenOption)
+   (java.nio.file OpenOption Path StandardOpenOption)
    (java.util Arrays)))
 
 (set! *warn-on-reflection* true)
 
-(defprotocol Disk
-  "The file as the server uses it. A test has one that counts, or that is full."
-  (length [disk])
-  (read-at [disk ^ByteBuffer buffer place] "Fills the buffer from that place on; -1 at the end of the file.")
-  (append [disk ^ByteBuffer buffer])
-  (cut [disk size] "Drops what is behind that size.")
-  (sync [disk])
-  (close [disk]))
+(defn- open-channel ^FileChannel [^Path path & options]
+  (FileChannel/open path (into-array OpenOption options)))
 
-(extend-type FileChannel
-  Disk
-  (length [file] (.size file))
-  (read-at [file ^ByteBuffer buffer place] (.read file buffer (long place)))
-  (append [file ^ByteBuffer buffer]
-    (while (.hasRemaining buffer)
-      (.write file buffer)))
-  (cut [file size] (.truncate file (long size)) (.position file (long size)))
-  (sync [file] (.force file false))
-  (close [file] (.close file)))
+(defn- sync-folder
+  "Syncs the name of a new file."
+  [^Path folder]
+  (with-open [channel (open-channel folder StandardOpenOption/READ)]
+    (.force channel true)))
 
 (defn open-file
   "Opens the file in the folder, and makes both if they are not there."
-  [folder]
-  (let [file (io/file folder "appendonly.aof")]
+  ^FileChannel [folder]
+  (let [file (io/file folder "appendonly.aof")
+        new? (not (.exists file))]
     (io/make-parents file)
-    (FileChannel/open (.toPath file) (into-array OpenOption [StandardOpenOption/CREATE StandardOpenOption/READ StandardOpenOption/WRITE]))))
+    (let [channel (open-channel (.toPath file) StandardOpenOption/CREATE StandardOpenOption/READ
+                                StandardOpenOption/WRITE)]
+      (when new?
+        (sync-folder (.toPath (.getParentFile file))))
+      channel)))
 
 ;; ---- read
 
 (defn- read-more
   "The parser with the next bytes of the file, nil at its end."
-  [disk parser ^long place]
-  (let [left (- (long (length disk)) place)
+  [^FileChannel file parser ^long place]
+  (let [left (- (.size file) place)
         buffer (ByteBuffer/allocate (max 65536 (min left (long (:missing parser)))))
-        n (int (read-at disk buffer place))]
+        n (.read file buffer place)]
     (when (pos? n)
       (resp/add parser (Arrays/copyOf (.array buffer) n)))))
 
 (defn- refuse [place why]
-  (throw (ex-info (str "The append-only file is damaged at byte " place ": " why ". Restore it from a copy, or cut it there and lose what follows.")
+  (throw (ex-info (str "The append-only file is damaged at byte " place ": " why
+                       ". Restore it from a copy, or cut it there and lose what follows.")
                   {:place place})))
 
 (defn- replayed [db command place]
@@ -65,65 +62,71 @@
         (refuse place (:message reply)))
       db)))
 
-(defn- check-torn
-  "A file that ends inside a record lost its end in a crash. If whole records seem to be in what would be cut, the length in it is damaged."
-  [{:keys [bytes from]} ^long place]
-  (when (re-find #"\r\n\*\d+\r\n\$\d+\r\n" (subs (resp/text bytes) from))
-    (refuse place "a record does not end before others begin")))
-
 (defn replay
-  "Reads the file. Returns {:db :size}: the data, and the size of the file without a record at its end that is not whole.
+  "Reads the file. Returns {:db :size}: the data, and the size of the file without a torn record at its end.
 
-  Throws an ExceptionInfo with the :place if the file is damaged elsewhere."
-  [disk]
+  Records are read from the front. What follows the last whole one is torn if it is the beginning of a record.
+  Throws an ExceptionInfo with the :place of anything else."
+  [file]
   (loop [db db/empty-db
-         parser (resp/parser {:inline? false})
+         parser (resp/parser {:inline? false :max-bulk resp/most-max-bulk})
          place (long 0)]
     (let [{:keys [command error] :as parser} (resp/next-command parser)]
       (cond
         error (refuse place error)
         command (recur (replayed db command place) parser (long (resp/position parser)))
-        :else (let [read (+ (long (:base parser)) (alength ^bytes (:bytes parser)))]
-                (if-some [parser (read-more disk parser read)]
-                  (recur db parser place)
-                  (do (check-torn parser place)
-                      {:db db :size place})))))))
+        :else (if-some [parser (read-more file parser (resp/size parser))]
+                (recur db parser place)
+                (if (resp/torn? parser)
+                  {:db db :size place}
+                  (refuse place "a record does not begin like this")))))))
 
 ;; ---- written
 
 ;; `size` is a volatile: the bytes that were appended as a whole. The process that appends owns it.
-(defrecord Log [disk size])
+(defrecord Log [^FileChannel file size])
+
+(defn- cut [^FileChannel file ^long size]
+  (.truncate file size)
+  (.position file size))
 
 (defn open
-  "Opens the log on a disk: [log db]. A record at the end that is not whole is cut, and said with `tell`."
-  [disk tell]
-  (let [{db :db whole :size} (replay disk)
-        torn (- (long (length disk)) (long whole))]
+  "Opens the log of a file: [log db]. A torn record at the end is cut, and said with `tell`."
+  [^FileChannel file tell]
+  (let [{:keys [db size]} (replay file)
+        torn (- (.size file) (long size))]
     (when (pos? torn)
-      (tell (str "The append-only file ended inside a record: its last " torn " bytes were cut at byte " whole ".")))
-    (cut disk whole)
-    [(->Log disk (volatile! whole)) db]))
+      (tell (str "The append-only file ended inside a record: its last " torn " bytes were cut at byte " size
+                 ".")))
+    (cut file size)
+    [(->Log file (volatile! size)) db]))
 
-(defn- failed
-  "What the file holds is not known after this failure."
-  [what ^IOException e]
-  (throw (ex-info (str "The append-only file cannot be " what ": " (ex-message e) ". The server ends.") {:broken true} e)))
+(defn- broken [what ^IOException e]
+  (throw (ex-info (str "The append-only file cannot be " what ": " (ex-message e) ". The server ends.")
+                  {:what what} e)))
 
 (defn write
   "Appends the text. If that fails, the file is as before, and the IOException is thrown."
-  [{:keys [disk size]} ^String text]
-  (try
-    (append disk (ByteBuffer/wrap (resp/bytes-of text)))
-    (vswap! size + (.length text))
-    (catch IOException e
-      (try
-        (cut disk @size)
-        (catch IOException e (failed "repaired after a failed write" e)))
-      (throw e))))
+  [{:keys [^FileChannel file size]} ^String text]
+  (let [buffer (ByteBuffer/wrap (resp/bytes-of text))]
+    (try
+      (while (.hasRemaining buffer)
+        (.write file buffer))
+      (vswap! size + (.length text))
+      (catch IOException e
+        (try
+          (cut file @size)
+          (catch IOException e (broken "repaired after a failed write" e)))
+        (throw e)))))
 
 (defn sync-all
-  "Returns when all that was written is on the disk."
-  [{:keys [disk]}]
+  "Returns when all that was written is on the disk. Throws an ExceptionInfo if that cannot be known."
+  [{:keys [^FileChannel file]}]
   (try
-    (sync disk)
-    (catch IOException e (failed "synced" e))))
+    (.force file false)
+    (catch IOException e (broken "synced" e))))
+
+(defn close
+  "Closes the file."
+  [{:keys [^FileChannel file]}]
+  (.close file))

@@ -1,8 +1,8 @@
 (ns kv.resp
   "RESP2: the bytes of a client in, commands out; replies in, bytes out. Pure.
 
-  Inside the server a string of bytes is a String in Latin-1, with one character for each byte. So it compares, hashes and prints, and it
-  takes no more memory than the bytes."
+  Inside the server a string of bytes is a String in Latin-1, with one character for each byte. So it
+  compares, hashes and prints, and it takes no more memory than the bytes."
   (:require
    [clojure.string :as str])
   (:import
@@ -25,7 +25,8 @@
   (String. bytes (int from) (int (- to from)) StandardCharsets/ISO_8859_1))
 
 (defn whole-number
-  "The number in the text, nil unless it is written as Redis writes numbers: without a plus and without zeros before it."
+  "The number in the text, nil unless it is written as Redis writes it: without a plus and without leading
+  zeros."
   [^String text]
   (when-some [n (parse-long text)]
     (when (= text (str n))
@@ -33,16 +34,20 @@
 
 ;; ---- commands in
 
+(def ^:const most-max-bulk "The greatest :max-bulk that an option may set." 1073741824)
+
 (def ^:private ^:const longest-line 65536)
 (def ^:private ^:const most-arguments 1048576)
 
-;; The bytes from `from` on are not parsed yet, and `base` is the place of the first byte of the array in the stream. Inside a command
-;; `wanted` is the number of its arguments, and `args` has the ones that are there. `next-command` sets one of `command`, a vector of
-;; strings, `error`, a message, and `missing`, the least number of bytes that are missing.
+;; The bytes from `from` on are not parsed yet, and `base` is the place of the first byte of the array in the
+;; stream. Inside a command `wanted` is the number of its arguments, and `args` has the ones that are there.
+;; `next-command` sets one of `command`, a vector of strings, `error`, a message, and `missing`, the least
+;; number of bytes that are missing.
 (defrecord Parser [bytes base from wanted args command error missing options])
 
 (defn parser
-  "A parser that has seen nothing. Options: :max-bulk is the longest argument in bytes. With {:inline? false} a command is always an array."
+  "A parser that has seen nothing. Options: :max-bulk is the longest argument in bytes. With {:inline? false}
+  a command is always an array."
   [options]
   (->Parser (byte-array 0) 0 0 nil [] nil nil 1 (merge {:max-bulk 536870912 :inline? true} options)))
 
@@ -54,6 +59,11 @@
     (when (pos? left)
       (System/arraycopy more 0 both left (alength more)))
     (assoc parser :bytes both :base (+ base from) :from 0)))
+
+(defn size
+  "How many bytes of the stream the parser has."
+  [{:keys [^bytes bytes ^long base]}]
+  (+ base (alength bytes)))
 
 (defn position
   "The place in the stream behind the last command."
@@ -103,7 +113,9 @@
         (when (.lookingAt matcher)
           (let [[_ double single plain] (re-groups matcher)]
             (recur (subs left (.end matcher))
-                   (conj found (or (some-> double unescape) (some-> single (str/replace "\\'" "'")) plain)))))))))
+                   (conj found (or (some-> double unescape)
+                                   (some-> single (str/replace "\\'" "'"))
+                                   plain)))))))))
 
 (defn- unfinished-line [{:keys [^bytes bytes ^long from wanted] :as parser}]
   (cond
@@ -132,10 +144,15 @@
         start (inc end)
         after (+ start (long (or n 0)) 2)]
     (cond
-      (not= 36 (aget bytes from)) (failed parser (str "expected '$', got '" (slice bytes from (inc from)) "'"))
+      (not= 36 (aget bytes from))
+      (failed parser (str "expected '$', got '" (slice bytes from (inc from)) "'"))
+
       (not (<= 0 (long (or n -1)) (long (:max-bulk options)))) (failed parser "invalid bulk length")
       (< (alength bytes) after) (assoc parser :missing (- after (alength bytes)))
-      (not (and (= 13 (aget bytes (- after 2))) (= 10 (aget bytes (dec after))))) (failed parser "expected CRLF after an argument")
+
+      (not (and (= 13 (aget bytes (- after 2))) (= 10 (aget bytes (dec after)))))
+      (failed parser "expected CRLF after an argument")
+
       :else (let [args (conj args (slice bytes start (- after 2)))]
               (if (= wanted (count args))
                 (complete parser after args)
@@ -152,12 +169,23 @@
       :else (inline-command parser end))))
 
 (defn next-command
-  "The parser after one more command, which is its :command; or with an :error; or with the number of bytes that are :missing."
+  "The parser after one more command, which is its :command; or with an :error; or with the number of bytes
+  that are :missing."
   [parser]
   (loop [parser (step (assoc parser :command nil :missing nil))]
     (if (or (:command parser) (:error parser) (:missing parser))
       parser
       (recur (step parser)))))
+
+(defn torn?
+  "Is what is left after the last command the beginning of a well-formed one? `next-command` has said that
+  bytes are missing."
+  [{:keys [^bytes bytes ^long from wanted ^long missing]}]
+  (let [size (alength bytes)
+        start (slice bytes from (min size (+ from 20)))]
+    (if (and wanted (line-end bytes from))
+      (or (< 1 missing) (= 13 (aget bytes (dec size))))
+      (some? (re-matches (if wanted #"\$?|\$(0|[1-9]\d{0,9})\r?" #"\*?|\*[1-9]\d{0,6}\r?") start)))))
 
 ;; ---- replies out
 
@@ -172,7 +200,8 @@
   (-> out (.append "$") (.append (.length text)) (.append "\r\n") (.append text) (.append "\r\n")))
 
 (defn write
-  "Appends a reply: a string, a number, nil, a sequence, a keyword for a status as :OK, :nil-array, or a Failure."
+  "Appends a reply: a string, a number, nil, a sequence, a keyword for a status as :OK, :nil-array, or a
+  Failure."
   [^StringBuilder out reply]
   (cond
     (string? reply) (write-bulk out reply)
@@ -180,7 +209,8 @@
     (int? reply) (-> out (.append ":") (.append (long reply)) (.append "\r\n"))
     (= :nil-array reply) (.append out "*-1\r\n")
     (keyword? reply) (-> out (.append "+") (.append (name reply)) (.append "\r\n"))
-    (instance? Failure reply) (-> out (.append "-") (.append (str/replace (:message reply) #"[\r\n]" " ")) (.append "\r\n"))
+    (instance? Failure reply) (let [line (str/replace (:message reply) #"[\r\n]" " ")]
+                                (-> out (.append "-") (.append line) (.append "\r\n")))
     :else (do (-> out (.append "*") (.append (count reply)) (.append "\r\n"))
               (run! #(write out %) reply)))
   out)

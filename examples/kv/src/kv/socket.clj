@@ -26,3 +26,8 @@
   (or-end #(if (< (long n) 8192)
              (net/recv conn)
              (net/recv conn n))))
+
+(defn ask-for-message
+  "Lets the next bytes arrive as a message."
+  [conn]
+  (or-end #(net/set-options conn {:active :once})))

@@ -1,81 +1,75 @@
 (ns kv.store
-  "The server that owns the data: all changes go through it, one after the other.
+  "The data, and the server that writes them to the log.
 
-  Commands that arrive together are a batch: they are executed, written to the log, synced once if each acknowledgement needs it, published and
-  then answered. The data are one immutable value in an atom. So readers look at it without asking the server, and see what is logged
-  only. If the log cannot be written, the old value is still there."
+  The data are one immutable value in an atom. Readers look at it. Without a log a client changes it itself.
+  With a log all changes go through the server: commands that arrive together are executed, written, synced
+  once if each acknowledgement needs it, published and then answered. So readers see what is logged only. If
+  the log cannot be written, the old value is still there."
   (:require
    [kv.commands :as commands]
    [kv.db :as db]
    [kv.log :as log]
    [kv.resp :as resp]
-   [magnetar.actor :as actor]
+   [magnetar.actor :as actor :refer [!]]
    [magnetar.application :as application]
    [magnetar.gen-server :as gs]
    [magnetar.scope :as scope]
    [magnetar.timer :as timer])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io IOException)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private ^:const most-waiting "Callers that one batch answers." 1024)
 
-;; ---- a batch. An outcome has the :db, the :replies and the :log, a StringBuilder.
+(def ^:private ^:const most-expired "Keys that are removed at a time because they are expired." 1000)
 
-(defn- logged [^StringBuilder log command]
-  (when command
-    (resp/write log command)))
+;; ---- a batch: [db replies log]
 
-(defn- expire [{:keys [db log] :as outcome}]
-  (let [ks (db/expired-keys db)]
-    (run! #(logged log ["DEL" %]) ks)
-    (assoc outcome :db (reduce db/delete db ks))))
+(defn- execute [[db replies log] command]
+  (let [[db reply more] (commands/execute db command)]
+    [db (conj replies reply) (into log more)]))
 
-(defn- execute [{:keys [db log] :as outcome} command]
-  (let [[db reply change] (commands/execute db command)]
-    (logged log change)
-    (-> outcome (assoc :db db) (update :replies conj reply))))
+(defn- execute-all [db commands]
+  (reduce execute [db [] []] commands))
 
-(defn- execute-all [db waiting]
-  (reduce execute (expire {:db db :replies [] :log (StringBuilder.)}) (mapcat second waiting)))
+(defn- current
+  "The published data, as they are now."
+  [{:keys [published clock]}]
+  (assoc @published :now (clock)))
 
-(defn- refuse-writes
-  "The outcome of the batch when nothing can be written."
-  [db waiting ^IOException why]
-  (let [refusal (resp/->Failure (str "MISCONF Errors writing to the AOF file: " (ex-message why)))]
-    {:db db
-     :log (StringBuilder.)
-     :replies (mapv #(if (commands/write? %) refusal (second (commands/execute db %))) (mapcat second waiting))}))
+(defn- swap
+  "Publishes what f makes of the current data; returns the outcome, in which the new data are the first."
+  [{:keys [published clock] :as options} f]
+  (let [before @published
+        [after :as outcome] (f (assoc before :now (clock)))]
+    (if (compare-and-set! published before after)
+      outcome
+      (recur options f))))
 
-;; ---- the log
+;; ---- the log. The server's :waiting has [from commands] of each caller. While a sync in the background
+;; runs, :syncing is the number of ticks that it has lasted. After a failed sync the server is :broken?, and
+;; silent.
 
-(defn- or-end
-  "Calls f, which works on the file. If the file is broken after it, the program ends."
-  [{:keys [tell]} f]
-  (try
-    (f)
-    (catch clojure.lang.ExceptionInfo e
-      (tell (ex-message e))
-      (application/shutdown 1)
-      (actor/exit :log-broken))))
+(defn- end-program [{:keys [tell] :as state} ^ExceptionInfo e]
+  (tell (ex-message e))
+  (application/shutdown 1)
+  (assoc state :broken? true :waiting []))
 
-(defn- write-and-sync [log text]
+(defn- text-of [log]
+  (str (reduce resp/write (StringBuilder.) log)))
+
+(defn- write-log [{:keys [log appendfsync]} text]
   (log/write log text)
-  (log/sync-all log))
+  (when (= :always appendfsync)
+    (log/sync-all log)))
 
-(defn- write-log [{:keys [log appendfsync] :as state} ^StringBuilder text]
-  (when (and log (pos? (.length text)))
-    (or-end state (if (= :always appendfsync)
-                    #(scope/offload write-and-sync log (str text))
-                    #(log/write log (str text))))))
-
-(defn- write-or-refuse [{:keys [waiting] :as state} before outcome]
-  (try
-    (write-log state (:log outcome))
-    outcome
-    (catch IOException e
-      (refuse-writes before waiting e))))
+(defn- refusals
+  "The replies when nothing can be written: reads have theirs."
+  [db commands ^IOException why]
+  (let [refusal (resp/->Failure (str "MISCONF Errors writing to the AOF file: " (ex-message why)))]
+    (mapv #(if (commands/write? %) refusal (second (commands/execute db %))) commands)))
 
 (defn- answer [waiting replies]
   (reduce (fn [replies [from commands]]
@@ -83,89 +77,144 @@
             (subvec replies (count commands)))
           replies waiting))
 
-(defn- commit
-  "Executes what waits, and answers it when it is on the disk as :appendfsync says."
-  [{:keys [published waiting clock] :as state}]
-  (let [before (assoc @published :now (clock))
-        {:keys [db replies log]} (write-or-refuse state before (execute-all before waiting))]
-    (reset! published db)
-    (answer waiting replies)
-    (assoc state :waiting [] :dirty? (or (:dirty? state) (pos? (.length ^StringBuilder log))))))
+(defn- write-batch
+  "Writes and publishes a batch, and answers."
+  [{:keys [published waiting] :as state} [db replies log]]
+  (when (seq log)
+    (scope/offload write-log state (text-of log)))
+  (reset! published db)
+  (answer waiting replies)
+  (cond-> (assoc state :waiting [])
+    (seq log) (assoc :dirty? true)))
 
-(defn- sync-beside
-  "Syncs the log in a process of its own, so that writes go on meanwhile. One that still runs is left to its work."
-  [{:keys [log dirty? syncer] :as state}]
-  (if (and log dirty? (not (and syncer (actor/alive? syncer))))
-    (assoc state :dirty? false :syncer (actor/spawn-link or-end state #(scope/offload log/sync-all log)))
+(defn- commit
+  "Executes what waits, after some of the keys that are expired have been deleted, and answers it."
+  [{:keys [waiting] :as state}]
+  (let [before (current state)
+        commands (mapcat second waiting)
+        [db deleted] (commands/delete-expired before most-expired)
+        [db replies log] (execute-all db commands)]
+    (try
+      (write-batch state [db replies (into deleted log)])
+      (catch IOException e
+        (answer waiting (refusals before commands e))
+        (assoc state :waiting []))
+      (catch ExceptionInfo e
+        (end-program state e)))))
+
+(defn- late?
+  "Has the sync in the background lasted for two seconds? Then callers wait, since a crash would lose even
+  more."
+  [{:keys [syncing]}]
+  (<= 2 (long (or syncing 0))))
+
+(defn- commit-if-possible [{:keys [log broken?] :as state}]
+  (if (and log (not broken?) (not (late? state)))
+    (commit state)
     state))
+
+(defn- sync-log [log]
+  (try
+    (scope/offload log/sync-all log)
+    nil
+    (catch ExceptionInfo e e)))
+
+(defn- tick
+  "Once a second: syncs the log in a process of its own, so that writes go on meanwhile."
+  [{:keys [log appendfsync dirty? syncing broken?] :as state}]
+  (let [server (actor/self)]
+    (cond
+      syncing (update state :syncing inc)
+      (and dirty? (= :everysec appendfsync) (not broken?))
+      (do (actor/spawn-link (fn [] (! server [:synced (sync-log log)])))
+          (assoc state :dirty? false :syncing 0))
+      :else state)))
+
+(defn- synced [state failure]
+  (let [state (assoc state :syncing nil)]
+    (if failure
+      (end-program state failure)
+      (commit-if-possible state))))
 
 ;; ---- the server
 
-(defn- open [{:keys [open-disk published] :as options}]
-  (if-not open-disk
+(defn- open [{:keys [open-file published] :as options}]
+  (if-not open-file
     options
-    (let [[log db] (log/open (open-disk) (:tell options))]
+    (let [[log db] (log/open (open-file) (:tell options))]
       (reset! published db)
       (assoc options :log log))))
 
 (defn init
-  "Options: :published the atom for the data, :open-disk a function or nil, :appendfsync, :clock and :tell."
+  "Options: :published the atom for the data, :open-file a function or nil, :appendfsync, :clock and :tell."
   [options]
   (actor/flag :trap-exit true)
   (try
     (let [state (scope/offload open options)]
       (timer/send-interval 100 :expire)
-      (timer/send-interval 1000 :sync)
+      (timer/send-interval 1000 :tick)
       [:ok (assoc state :waiting [])])
-    (catch clojure.lang.ExceptionInfo e
+    (catch ExceptionInfo e
       [:error (ex-message e)])
     (catch IOException e
       [:error (str "The append-only file cannot be opened: " (ex-message e) ".")])))
 
 (defn handle-call
   "Commands wait until no other message is there, or until they are many."
-  [commands from state]
-  (let [state (update state :waiting conj [from commands])]
+  [commands from {:keys [broken?] :as state}]
+  (let [state (if broken? state (update state :waiting conj [from commands]))]
     (if (< (count (:waiting state)) most-waiting)
       [:noreply state 0]
-      [:noreply (commit state)])))
+      [:noreply (commit-if-possible state)])))
 
-(defn handle-cast
-  "Nothing is cast."
-  [_ state]
-  [:noreply state])
+(defn- expire
+  "Deletes expired keys. If that were not all, goes on after the messages that are there."
+  [{:keys [log published] :as state}]
+  (let [before @published
+        state (if log
+                (commit-if-possible state)
+                (do (swap state #(commands/delete-expired % most-expired))
+                    state))]
+    (when (and (not (identical? before @published)) (seq (db/expired-keys (current state))))
+      (! (actor/self) :expire))
+    state))
 
 (defn handle-info
   "No message was there, for :timeout; or it is time to do something."
   [message state]
   (case message
-    (:timeout :expire) [:noreply (commit state)]
-    :sync [:noreply (cond-> (commit state) (= :everysec (:appendfsync state)) sync-beside)]
-    (let [[_ _ why] message]
-      (if (= :normal why)
-        [:noreply state 0]
-        [:stop why state]))))
+    :timeout [:noreply (commit-if-possible state)]
+    :expire [:noreply (expire state)]
+    :tick [:noreply (tick state) 0]
+    (let [[kind a why] message]
+      (cond
+        (= :synced kind) [:noreply (synced state a)]
+        (= :normal why) [:noreply state 0]
+        :else [:stop why state]))))
 
 (defn terminate
   "An ordered stop syncs the file. The clients have been stopped before."
-  [_ {:keys [log] :as state}]
+  [_ {:keys [log broken?] :as state}]
   (when log
-    (or-end state #(scope/offload log/sync-all log))
-    (log/close (:disk log))))
+    (when-not broken?
+      (some->> (sync-log log) (end-program state)))
+    (log/close log)))
 
 ;; ---- for clients
 
 (defn execute-reads
   "The replies to commands of which none writes, from the data as they are published."
-  [{:keys [published clock]} commands]
-  (let [db (assoc @published :now (clock))]
+  [options commands]
+  (let [db (current options)]
     (mapv #(second (commands/execute db %)) commands)))
 
 (defn execute-writes
-  "The replies to commands, in their order and without others in between. If the store fails, they may have been executed or not, and this
-  process ends."
-  [commands]
-  (try
-    (gs/call :kv/store commands {:timeout :infinity})
-    (catch clojure.lang.ExceptionInfo e
-      (actor/exit [:shutdown (:reason (ex-data e))]))))
+  "The replies to commands, in their order and without others in between. If the store fails, they may have
+  been executed or not, and this process ends."
+  [{:keys [open-file] :as options} commands]
+  (if-not open-file
+    (second (swap options #(execute-all % commands)))
+    (try
+      (gs/call :kv/store commands {:timeout :infinity})
+      (catch ExceptionInfo e
+        (actor/exit [:shutdown (:reason (ex-data e))])))))

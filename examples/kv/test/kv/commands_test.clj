@@ -14,7 +14,7 @@
   [db now & lines]
   (reduce (fn [[db replies logs] line]
             (let [[db reply log] (commands/execute db (resp/words line))]
-              [db (conj replies (if (instance? kv.resp.Failure reply) (:message reply) reply)) (conj logs (some->> log (str/join " ")))]))
+              [db (conj replies (if (instance? kv.resp.Failure reply) (:message reply) reply)) (into logs (map #(str/join " " %)) log)]))
           [(assoc db :now now) [] []]
           lines))
 
@@ -52,6 +52,7 @@
   (is (= [3 "a" "c" ["b"] 0 nil :nil-array :none]
          (replies "rpush l a b c" "lpop l" "rpop l" "lpop l 5" "llen l" "lpop l" "rpop l 2" "type l")))
   (is (= [2 [] "ERR value is out of range, must be positive" []] (replies "rpush l a b" "lpop l 0" "lpop l -1" "lrange l 5 9")))
+  (is (= [nil 1 "ERR value is not an integer or out of range"] (replies "lindex l x" "rpush l a" "lindex l x")))
   (is (= [2 "a" nil nil] (replies "rpush l a b" "lpop l" "lindex l 9223372036854775807" "lindex l -9223372036854775808"))))
 
 (deftest hashes
@@ -74,19 +75,45 @@
   (is (= [:OK 100 100000 1 -1 -1 -2 1 0] (replies "set a 1 ex 100" "ttl a" "pttl a" "persist a" "ttl a" "pttl a" "ttl b" "expire a 5" "expire b 5")))
   (is (= [:OK 1 -2 nil] (replies "set a 1" "expire a 0" "ttl a" "get a")))
   (is (= [:OK -1 :OK 10 :OK 10] (replies "set a 1" "ttl a" "set a 1 ex 10" "ttl a" "set a 2 keepttl" "ttl a")))
-  (is (= [:OK 0 1 0 1 1 "ERR Unsupported option FOO"]
+  (is (= [:OK 0 1 0 1 1 "ERR Unsupported option foo"]
          (replies "set a 1" "expire a 5 xx" "expire a 5 nx" "expire a 5 gt" "expire a 9 gt" "expire a 3 lt" "expire a 3 foo")))
   (is (= ["ERR invalid expire time in 'expire' command"] (replies "expire a 9223372036854775807")))
+  (is (= [1 1 0 1 "ERR NX and XX, GT or LT options at the same time are not compatible"
+          "ERR GT and LT options at the same time are not compatible"]
+         (replies "incr a" "expire a 5 nx" "expire a 4 xx gt" "expire a 9 GT xx" "expire a 5 nx lt" "expire a 5 lt gt")))
   (let [[db] (run db/empty-db 1000 "set a 1 px 10" "set b 1" "sadd s x" "pexpire s 20")]
     (is (= ["1" 3] (second (run db 1010 "get a" "dbsize"))))
-    (is (= [nil -2 ["b" "s"] 2 1] (update (second (run db 1011 "get a" "ttl a" "keys *" "dbsize" "exists a b")) 2 sort)))
+    (is (= [nil -2 ["b" "s"] 1] (update (second (run db 1011 "get a" "ttl a" "keys *" "exists a b")) 2 sort)))
+    (is (= [3] (second (run db 1011 "dbsize"))) "as in Redis an expired key counts until it is removed")
     (is (= ["a" "s"] (db/expired-keys (assoc db :now 5000))))
     (is (= ["s"] (db/expired-keys (assoc (first (run db 1000 "set a 2")) :now 5000))))))
 
+(deftest expired-keys-are-removed-in-batches
+  (let [[db] (run db/empty-db 1000 "set a 1 px 3" "set b 1 px 1" "set c 1 px 2" "set d 1")
+        [after log] (commands/delete-expired (assoc db :now 5000) 2)]
+    (is (= [["DEL" "b"] ["DEL" "c"]] log))
+    (is (= #{"a" "d"} (set (keys (:entries after)))))
+    (is (= [["DEL" "a"]] (second (commands/delete-expired after 2))))))
+
+(deftest an-expired-key-is-deleted-in-the-log-before-it-is-changed
+  (let [[db] (run db/empty-db 1000 "set a 7 px 3" "mset b 7 c 7" "pexpire c 3")
+        log #(peek (run db 5000 %))]
+    (is (= ["DEL a" "incr a"] (log "incr a")))
+    (is (= ["incr b"] (log "incr b")))
+    (is (= ["DEL c" "DEL a" "mset c a a c"] (log "mset c a a c")))
+    (is (= ["DEL c" "DEL a"] (log "del c a a")))
+    (is (= [] (log "get a")))))
+
+(deftest any-exception-of-a-command-is-its-reply
+  (with-redefs-fn {#'commands/lookup (constantly {:arity 1 :read (fn [_] (Math/addExact Long/MAX_VALUE 1))})}
+    #(is (= ["ERR the command failed: java.lang.ArithmeticException: long overflow"] (replies "boom"))))
+  (with-redefs-fn {#'commands/lookup (constantly {:arity 1 :write (fn [_] (throw (StackOverflowError.)))})}
+    #(is (thrown? StackOverflowError (replies "boom")) "an Error is one of the program")))
+
 (deftest the-log-has-what-changed-in-words-that-mean-the-same-later
-  (is (= ["SET a 1 PXAT 11000" "SET a 2 PXAT 3000" "SET a 3 KEEPTTL" "PEXPIREAT a 6000" "persist a" nil nil nil "DEL a"]
+  (is (= ["SET a 1 PXAT 11000" "SET a 2 PXAT 3000" "SET a 3 KEEPTTL" "PEXPIREAT a 6000" "persist a" "DEL a"]
          (logs "set a 1 ex 10" "setex a 2 2" "set a 3 keepttl get" "expire a 5" "persist a" "persist a" "get a" "set a 9 nx" "expire a -1")))
-  (is (= [nil nil nil "sadd s a" nil] (logs "del a" "hdel h f" "lpop l" "sadd s a" "sadd s a"))))
+  (is (= ["sadd s a"] (logs "del a" "hdel h f" "lpop l" "sadd s a" "sadd s a"))))
 
 (deftest wrong-numbers-of-arguments-are-refused
   (is (= (repeat 5 true) (map #(str/starts-with? % "ERR wrong number of arguments for '") (replies "get" "get a b" "set a" "lpop l 1 2" "mset a"))))

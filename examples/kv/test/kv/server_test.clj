@@ -4,7 +4,6 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [kv.db :as db]
-   [kv.listener :as listener]
    [kv.resp :as resp]
    [kv.support :as support :refer [client exchange receive-text send-words with-server]]
    [magnetar.actor :as actor]
@@ -62,7 +61,7 @@
 (deftest one-client-at-a-time-changes-the-data
   (with-server {}
     (let [adders (mapv (fn [_] (actor/spawn (fn []
-                                              (let [conn (net/connect "127.0.0.1" (listener/port) {:active false :packet :line})]
+                                              (let [conn (net/connect "127.0.0.1" (support/port) {:active false :packet :line})]
                                                 (dotimes [_ 50]
                                                   (send-words conn "incr n" "rpush l x")
                                                   (dotimes [_ 2] (net/recv conn)))))))

@@ -2,15 +2,16 @@
   "A server in this JVM for a test, and clients of it."
   (:require
    [kv.app :as app]
-   [kv.listener :as listener]
    [kv.resp :as resp]
    [magnetar.actor :as actor]
    [magnetar.application :as application]
    [magnetar.net :as net]
    [magnetar.report :as report])
   (:import
+   (java.io IOException)
    (java.nio.file Files)
-   (java.nio.file.attribute FileAttribute)))
+   (java.nio.file.attribute FileAttribute)
+   (java.util List)))
 
 (set! *warn-on-reflection* true)
 
@@ -19,11 +20,38 @@
   []
   (str (Files/createTempDirectory "kv" (make-array FileAttribute 0))))
 
+(defn may-mount?
+  "May this program mount file systems, in a namespace of its own?"
+  []
+  (try
+    (let [command ["unshare" "--mount" "mount" "-t" "tmpfs" "tmpfs" "/mnt"]]
+      (zero? (.waitFor (.start (ProcessBuilder. ^List command)))))
+    (catch IOException _ false)))
+
+(def ^:private said "What the server has said since its start." (atom []))
+
 (defn start
   "Starts the server on a free port; returns :ok or [:error why]."
   [options]
-  (application/load (app/application (merge {:port 0 :tell (fn [_])} options)))
+  (reset! said [])
+  (application/load (app/application (merge {:port 0 :tell #(swap! said conj %)} options)))
   (application/start :kv))
+
+(defn said-by-server
+  "What the server has said since its start."
+  []
+  @said)
+
+(defn await-saying
+  "Waits until the server says the sentence."
+  [sentence]
+  (while (not-any? #{sentence} @said)
+    (Thread/onSpinWait)))
+
+(defn port
+  "The port of the server."
+  []
+  (parse-long (second (last (keep #(re-find #"Ready .*:(\d+)$" %) @said)))))
 
 (defn stop
   "Stops the server."
@@ -49,7 +77,7 @@
 (defn await-restart
   "Waits until the server runs with another store than that one."
   [store]
-  (when-not (and (actor/whereis :kv/acceptor) (not= store (actor/whereis :kv/store)))
+  (when-not (and (actor/whereis :kv/listener) (not= store (actor/whereis :kv/store)))
     (Thread/onSpinWait)
     (recur store)))
 
@@ -66,7 +94,7 @@
 (defn client
   "A connection to the server."
   []
-  (net/connect "127.0.0.1" (listener/port) {:active false}))
+  (net/connect "127.0.0.1" (port) {:active false}))
 
 (defn send-words
   "Sends commands, each a text of words, in one piece."

@@ -3,7 +3,6 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is]]
-   [kv.listener :as listener]
    [kv.programs :as programs]
    [kv.support :as support :refer [with-server]]
    [magnetar.net :as net]))
@@ -15,7 +14,7 @@
 
 (deftest redis-cli-shows-the-replies
   (with-server {}
-    (are [words output] (= output (apply cli (listener/port) words))
+    (are [words output] (= output (apply cli (support/port) words))
       ["PING"]                     "PONG"
       ["SET" "a" "1" "EX" "100"]   "OK"
       ["INCR" "a"]                 "2"
@@ -27,7 +26,7 @@
 
 (deftest redis-benchmark-runs-its-own-tests
   (with-server {}
-    (let [output (programs/output "redis-benchmark" "-p" (listener/port) "-n" 2000 "--csv" "-P" 4
+    (let [output (programs/output "redis-benchmark" "-p" (support/port) "-n" 2000 "--csv" "-P" 4
                                   "-t" "ping_inline,ping_mbulk,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,lrange_100,mset")]
       (is (= 15 (count (re-seq #"(?m)^\"" output))) output)
       (is (not (re-find #"(?i)error|warning" output)) output))))
@@ -116,12 +115,59 @@ NONSENSE a b
 CONFIG NONSENSE
 FLUSHALL x
 FLUSHALL
-DBSIZE"))
+DBSIZE
+HELLO x
+HELLO 9
+HELLO 2 FOO
+CONFIG
+CONFIG GET
+CONFIG GET save
+CONFIG GET savx
+CONFIG GET appendonly save
+LINDEX nothing x
+RPUSH l a b
+LINDEX l x
+LINDEX l 9223372036854775807
+LINDEX l -9223372036854775808
+LRANGE l 0 x
+LRANGE l -9223372036854775808 9223372036854775807
+SADD s a
+LINDEX s x
+LRANGE s x y
+EXPIRE s 10 NX XX
+EXPIRE s 10 LT NX
+EXPIRE s 10 GT LT
+EXPIRE s 10 nx foo
+EXPIRE s x foo
+EXPIRE s 10 XX GT
+EXPIRE s 10 NX NX
+EXPIRE s 20 GT XX
+EXPIRE nothing 10 XX LT
+TTL s
+SET a 1 EX 10 PX 10
+SET a 1 EX 10 KEEPTTL
+SET a 1 EX
+SET a 9223372036854775807
+INCR a
+DECRBY a -9223372036854775808
+HSET h f 9223372036854775807
+HINCRBY h f 1
+EXPIRE a 9223372036854775807"))
+
+(def ^:private long-words
+  "Unknown commands with long arguments."
+  (for [lengths [[1 150 1] [100 50 1] [127] [128 3] [60 60 60] [200]]]
+    (into [(apply str (repeat (peek lengths) "N"))] (map #(apply str (repeat % "a"))) lengths)))
 
 (deftest the-replies-are-those-of-redis
   (call-with-redis (support/temporary-folder)
     (fn [redis]
       (with-server {}
-        (doseq [line same-in-both
-                :let [words (str/split line #" ")]]
-          (is (= (apply cli redis words) (apply cli (listener/port) words)) line))))))
+        (doseq [words (concat (map #(str/split % #" ") same-in-both) long-words)]
+          (is (= (apply cli redis words) (apply cli (support/port) words)) (str/join " " words)))))))
+
+(deftest hello-tells-the-number-of-the-client
+  (with-server {}
+    (let [lines (str/split-lines (cli (support/port) "HELLO"))]
+      (is (= ["server" "version" "proto" "id" "mode" "role" "modules"] (take-nth 2 lines)))
+      (is (parse-long (nth lines 7))))))

@@ -27,23 +27,36 @@
 
 ;; ---- expiry
 
-(defn- wanted?
-  "Does the option of EXPIRE allow the change of this deadline?"
-  [option before ^long after]
+(def ^:private options #{"NX" "XX" "GT" "LT"})
+
+(defn- checked
+  "The options of EXPIRE as a set."
+  [words]
+  (let [chosen (into #{} (map str/upper-case) words)]
+    (when-some [word (first (remove #(options (str/upper-case %)) words))]
+      (resp/fail (str "ERR Unsupported option " word)))
+    (when (and (chosen "NX") (next chosen))
+      (resp/fail "ERR NX and XX, GT or LT options at the same time are not compatible"))
+    (when (and (chosen "GT") (chosen "LT"))
+      (resp/fail "ERR GT and LT options at the same time are not compatible"))
+    chosen))
+
+(defn- allowed?
+  "Does an option of EXPIRE allow the change of this deadline?"
+  [before ^long after option]
   (case option
-    nil true
     "NX" (nil? before)
     "XX" (some? before)
     "GT" (and (some? before) (< (long before) after))
-    "LT" (or (nil? before) (< after (long before)))
-    (resp/fail (str "ERR Unsupported option " option))))
+    "LT" (or (nil? before) (< after (long before)))))
 
 (defn- expire-in [unit command]
-  (fn [db k n & [option]]
-    (let [deadline (times/instant (:now db) unit n command)]
+  (fn [db k n & words]
+    (let [chosen (checked words)
+          deadline (times/instant (:now db) unit n command)]
       (cond
-        (not (wanted? (some-> option str/upper-case) (db/deadline db k) deadline)) [db 0]
         (nil? (db/value db k)) [db 0]
+        (not-every? #(allowed? (db/deadline db k) deadline %) chosen) [db 0]
         (<= (long deadline) (long (:now db))) [(db/delete db k) 1 ["DEL" k]]
         :else [(db/expire db k deadline) 1 ["PEXPIREAT" k (str deadline)]]))))
 
@@ -69,15 +82,15 @@
   {"EXISTS"    {:arity -2 :read exists}
    "TYPE"      {:arity 2 :read (fn [db k] (db/type-of (db/value db k)))}
    "KEYS"      {:arity 2 :read keys}
-   "DBSIZE"    {:arity 1 :read (fn [db] (count (db/live-keys db)))}
+   "DBSIZE"    {:arity 1 :read (fn [db] (count (:entries db)))}
    "TTL"       {:arity 2 :read seconds-left}
    "PTTL"      {:arity 2 :read time-left}
-   "DEL"       {:arity -2 :write del}
-   "UNLINK"    {:arity -2 :write del}
+   "DEL"       {:arity -2 :keys :all :write del}
+   "UNLINK"    {:arity -2 :keys :all :write del}
    "FLUSHDB"   {:arity -1 :write flush-all}
    "FLUSHALL"  {:arity -1 :write flush-all}
-   "EXPIRE"    {:arity -3 :most 4 :write (expire-in :ex "expire")}
-   "PEXPIRE"   {:arity -3 :most 4 :write (expire-in :px "pexpire")}
-   "EXPIREAT"  {:arity -3 :most 4 :write (expire-in :exat "expireat")}
-   "PEXPIREAT" {:arity -3 :most 4 :write (expire-in :pxat "pexpireat")}
+   "EXPIRE"    {:arity -3 :write (expire-in :ex "expire")}
+   "PEXPIRE"   {:arity -3 :write (expire-in :px "pexpire")}
+   "EXPIREAT"  {:arity -3 :write (expire-in :exat "expireat")}
+   "PEXPIREAT" {:arity -3 :write (expire-in :pxat "pexpireat")}
    "PERSIST"   {:arity 2 :write persist}})

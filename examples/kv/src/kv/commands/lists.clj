@@ -46,21 +46,22 @@
          [db :nil-array])))))
 
 (defn- from-end
-  "An index in a list of that length: a negative one counts from its end."
-  ^long [^long size text]
-  (let [i (long (times/integer text))]
-    (if (neg? i) (+ size i) i)))
+  "The place of an index in a list of that length: a negative one counts from the end."
+  ^long [^long size ^long i]
+  (if (neg? i) (+ size i) i))
 
 (defn- lrange [db k from to]
-  (let [size (length db k)
-        from (max 0 (from-end size from))
-        to (min (dec size) (from-end size to))
-        items (get-list db k)]
-    (mapv #(deque/nth items %) (range from (inc to)))))
+  (let [from (times/integer from)
+        to (times/integer to)
+        items (get-list db k)
+        size (length db k)]
+    (mapv #(deque/nth items %)
+          (range (max 0 (from-end size from))
+                 (inc (min (dec size) (from-end size to)))))))
 
 (defn- lindex [db k i]
-  (let [i (from-end (length db k) i)]
-    (some-> (get-list db k) (deque/nth i))))
+  (when-some [items (get-list db k)]
+    (deque/nth items (from-end (deque/count items) (times/integer i)))))
 
 (def commands
   "See `kv.commands`."

@@ -20,20 +20,24 @@
 
 (def ^:private flags #{:nx :xx :get :keepttl})
 
+(defn- times-of [options]
+  (select-keys options (keys times/units)))
+
+(defn- check-set [{:keys [nx xx keepttl] :as options}]
+  (when (or (and nx xx) (< 1 (cond-> (count (times-of options)) keepttl inc)))
+    (resp/fail "ERR syntax error"))
+  options)
+
 (defn- set-options
   "The words after SET key value as a map, as in {:ex \"10\" :nx true}."
   [words]
   (loop [[word & more] words options {}]
     (let [option (some-> word str/lower-case keyword)]
       (cond
-        (nil? word) options
+        (nil? word) (check-set options)
         (flags option) (recur more (assoc options option true))
-        (and (times/units option) (seq more) (not-any? options (keys times/units))) (recur (rest more) (assoc options option (first more)))
+        (and (times/units option) (seq more)) (recur (rest more) (assoc options option (first more)))
         :else (resp/fail "ERR syntax error")))))
-
-(defn- check-set [{:keys [nx xx keepttl] :as options}]
-  (when (or (and nx xx) (and keepttl (some options (keys times/units))))
-    (resp/fail "ERR syntax error")))
 
 (defn- store
   "SET, with the command that does the same at any later time."
@@ -43,10 +47,9 @@
       [(db/expire db k deadline) ["SET" k v "PXAT" (str deadline)]]
       [db (cond-> ["SET" k v] keep? (conj "KEEPTTL"))])))
 
-(defn- set-command [db k v & words]
+(defn- set-with-options [db k v words]
   (let [{:keys [nx xx get keepttl] :as options} (set-options words)
-        _ (check-set options)
-        [unit n] (first (select-keys options (keys times/units)))
+        [unit n] (first (times-of options))
         deadline (when unit (times/deadline (:now db) unit n "set"))
         there? (some? (db/value db k))
         old (when get (get-string db k))]
@@ -54,6 +57,10 @@
       [db old]
       (let [[db log] (store db k v deadline keepttl)]
         [db (if get old :OK) log]))))
+
+(defn- set-command
+  ([db k v] [(db/put-new db k v) :OK])
+  ([db k v & words] (set-with-options db k v words)))
 
 (defn- set-for [unit command]
   (fn [db k n v]
@@ -132,7 +139,7 @@
    "SETNX"       {:arity 3 :write setnx}
    "GETSET"      {:arity 3 :write getset}
    "GETDEL"      {:arity 2 :write getdel}
-   "MSET"        {:arity -3 :write mset}
+   "MSET"        {:arity -3 :keys :every-second :write mset}
    "APPEND"      {:arity 3 :write append}
    "INCR"        {:arity 2 :write (fn [db k] (add db k 1))}
    "DECR"        {:arity 2 :write (fn [db k] (add db k -1))}
