@@ -80,5 +80,5 @@
 (deftest a-wait-for-a-connection-of-jedis-pool-is-explained
   (with-open [pool (open-pool 1)
               _ (.getResource pool)]
-    (is (re-find #"^fork \S+ waits at Pool.java:\d+ for a signal of a Condition\.$"
+    (is (re-find #"^fork \S+ waits at Pool.java:\d+ for a connection, or another object, of a pool\.$"
                  (why-stuck #(= 1 (.getNumWaiters pool)) #(.close (.getResource pool)))))))

@@ -50,7 +50,7 @@
       (with-fibers many
                    (fn [] (scope/offload #(with-open [connection (connect folder)] (execute connection insert))))
                    (fn [threads]
-                     (is (eventually (every? #(parked-in? "magnetar.kernel" %) threads)))
+                     (is (eventually (every? #(parked-in? "magnetar.kernel.scope.Offload" %) threads)))
                      (is (= 1000 (ping-pong)))
                      (execute writer "commit")))
       (is (= many (value writer "select count(*) from jobs"))))))
@@ -107,5 +107,7 @@
             (is (true? @called))
             (is (steps? @thread))
             (execute writer "commit")
-            (is (eventually (not= :running (:status (scope/result f)))))))
-        (is (<= 0 (long (value connection "select count(*) from jobs")) 1))))))
+            (is (eventually (not= :running (:status (scope/result f)))))
+            (is (= (if (= :success (:status (scope/result f))) 1 0)
+                   (value connection "select count(*) from jobs"))
+                "the row is there if the statement succeeded, and only then")))))))

@@ -14,8 +14,9 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private library-class
-  "Matches the classes of the JDK and of Clojure that a program calls to wait, by their beginning."
-  #"^(java\.|jdk\.|sun\.|clojure\.core\$(promise|future_call|deref|deref_future|await)\b|clojure\.lang\.Delay\b)")
+  "Matches the classes that a program calls to wait, by their beginning: of the JDK, of Clojure, and of Commons Pool, on which
+  JedisPool and DBCP are built."
+  #"^(java\.|jdk\.|sun\.|org\.apache\.commons\.pool2\.|clojure\.core\$(promise|future_call|deref|deref_future|await)\b|clojure\.lang\.Delay\b)")
 
 (defn- word
   "What a class is called in a sentence: CountDownLatch, promise, Delay."
@@ -37,6 +38,7 @@
    [#"Delay\.\w+" "for the value of a delay"]
    [#"await\.\w+" "for the actions of agents"]
    [#"Semaphore\.acquire\w*" "for a permit of a Semaphore"]
+   [#"Generic(?:Keyed)?ObjectPool\.borrowObject" "for a connection, or another object, of a pool"]
    [#"(CyclicBarrier|Phaser)\.\w*[aA]wait\w*" "for the other parties of $1"]
    [#"(Exchanger)\.exchange" "for the other party of $1"]
    [#"(\w+(?:Queue|Deque))\.(?:put|transfer|offer)\w*" into-queue]
