@@ -1,16 +1,15 @@
 (ns kv.bench
   "bin/magnetar run examples/kv/redis/test/kv/bench.clj [ROUNDS] [REQUESTS]
 
-  redis-benchmark against this server and against Redis with the same settings, in turn. Each row has the medians of the rounds and the ratio
-  of the two: the median of the rounds, the least and the greatest."
+  redis-benchmark against this server and against Redis with the same settings, in turn. Each row has the
+  medians of the rounds, and the ratio of the two: the median of the rounds, the least and the greatest."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
    [kv.programs :as programs])
   (:import
    (java.nio.file Files)
-   (java.nio.file.attribute FileAttribute)
-   (java.util List)))
+   (java.nio.file.attribute FileAttribute)))
 
 (set! *warn-on-reflection* true)
 
@@ -22,19 +21,24 @@
             ["--appendonly" "no"]
             ["--appendonly" "yes" "--appendfsync" appendfsync])))
 
+(defn- in-checkout [path]
+  (str (io/file programs/home path)))
+
 (defn- start-ours ^Process [appendfsync]
-  (.start (doto (ProcessBuilder. ^List (into [(str (io/file programs/home "bin/magnetar")) "run" (str (io/file programs/home "examples/kv/src/kv/main.clj"))
-                                              "--port" (str (:ours ports))]
-                                             (settings appendfsync)))
-            (.redirectErrorStream true))))
+  (let [words (into [(in-checkout "bin/magnetar") "run" (in-checkout "examples/kv/src/kv/main.clj")
+                     "--port" (:ours ports)]
+                    (settings appendfsync))]
+    (.start ^ProcessBuilder (apply programs/builder words))))
 
 (defn- start-redis ^Process [appendfsync]
-  (.start ^ProcessBuilder (apply programs/builder "redis-server" "--port" (:redis ports) "--save" "" (settings appendfsync))))
+  (let [words (into ["redis-server" "--port" (:redis ports) "--save" ""] (settings appendfsync))]
+    (.start ^ProcessBuilder (apply programs/builder words))))
 
 (defn- rate
   "Requests per second of one run."
   [server {:keys [test clients pipeline]} requests]
-  (let [output (programs/output "redis-benchmark" "-p" (ports server) "-t" test "-c" clients "-P" pipeline "-n" requests "-r" 100000 "--csv")]
+  (let [output (programs/output "redis-benchmark" "-p" (ports server) "-t" test "-c" clients "-P" pipeline
+                                "-n" requests "-r" 100000 "--csv")]
     (parse-double (or (second (re-find #"(?m)^\"[A-Z]+\",\"([\d.]+)\"" output))
                       (throw (ex-info "redis-benchmark failed." {:output output}))))))
 
@@ -44,7 +48,8 @@
 (defn- print-row [appendfsync {:keys [test clients pipeline]} rounds]
   (let [ratios (map (fn [{:keys [ours redis]}] (/ (double ours) (double redis))) rounds)]
     (println (format "| %-8s | %s | %5d | %2d | %,9.0f | %,9.0f | %.2f (%.2f to %.2f) |"
-                     appendfsync test clients pipeline (median (map :ours rounds)) (median (map :redis rounds))
+                     appendfsync test clients pipeline
+                     (median (map :ours rounds)) (median (map :redis rounds))
                      (median ratios) (apply min ratios) (apply max ratios)))
     (flush)))
 
