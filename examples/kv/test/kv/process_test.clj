@@ -2,9 +2,8 @@
   "The server as a program: its command line, kill -9, SIGTERM."
   {:slow true}
   (:require
-   [clojure.java.io :as io]
    [clojure.string :as str]
-   [clojure.test :refer [are deftest is testing]]
+   [clojure.test :refer [are deftest is]]
    [kv.main :as main]
    [kv.resp :as resp]
    [kv.support :as support]
@@ -25,20 +24,13 @@
     ["--sideways"]              "Unknown option: \"--sideways\""
     ["redis.conf"]              "There is no argument \"redis.conf\""))
 
-(defn- command [options]
-  (let [home (System/getProperty "magnetar.home")]
-    (into [(str home "/bin/magnetar") "run" (str home "/examples/kv/src/kv/main.clj") "--port" "0"] options)))
-
-(defn- start-command
-  "Starts a program. :output reads what it prints."
-  [words]
-  (let [process (.start (.redirectErrorStream (ProcessBuilder. ^List words) true))]
-    {:process process :output (BufferedReader. (InputStreamReader. (.getInputStream process)))}))
-
 (defn- start-program
-  "Starts the server as a program."
+  "Starts the server as a program. :output reads what it prints."
   [& options]
-  (start-command (command options)))
+  (let [home (System/getProperty "magnetar.home")
+        command (into [(str home "/bin/magnetar") "run" (str home "/examples/kv/src/kv/main.clj") "--port" "0"] options)
+        process (.start (.redirectErrorStream (ProcessBuilder. ^List command) true))]
+    {:process process :output (BufferedReader. (InputStreamReader. (.getInputStream process)))}))
 
 (defn- port-of
   "Waits until the server is ready; returns its port."
@@ -93,54 +85,6 @@
     (.destroy process)
     (is (= 0 (wait-for program)) "SIGTERM stops it in order")
     (net/close conn)))
-
-(def ^:private on-small-disk
-  "A shell's script: runs a command with a small file system in the folder, most of which is taken by a file."
-  "mount -t tmpfs -o size=128k tmpfs \"$1\" && head -c 60000 /dev/zero > \"$1/ballast\" && shift && exec \"$@\"")
-
-(defn- start-on-small-disk [folder]
-  (start-command (into ["unshare" "--mount" "sh" "-c" on-small-disk "sh" folder]
-                       (command ["--appendonly" "yes" "--appendfsync" "always" "--dir" folder]))))
-
-(defn- seen-by
-  "A file as the program sees it."
-  [{:keys [^Process process]} folder name]
-  (io/file (str "/proc/" (.pid process) "/root" folder) name))
-
-(defn- fill
-  "Sets keys until that is refused; returns [number refusal]."
-  [conn]
-  (loop [n 0]
-    (let [answer (ask conn "SET" (str "key-" n) (apply str (repeat 1000 "x")))]
-      (if (= "+OK\r\n" answer)
-        (recur (inc n))
-        [n answer]))))
-
-(defn- size-of-copy
-  "How many keys a server has that starts with a copy of the program's file."
-  [program folder]
-  (let [copy (support/temporary-folder)]
-    (io/copy (seen-by program folder "appendonly.aof") (io/file copy "appendonly.aof"))
-    (support/with-server {:appendonly true :dir copy}
-      (ask (connect (support/port)) "DBSIZE"))))
-
-(when (support/may-mount?)
-  (deftest ^{:limit 300000} a-full-disk-refuses-writes-and-loses-nothing
-    (let [folder (support/temporary-folder)
-          {:keys [^Process process] :as program} (start-on-small-disk folder)
-          conn (connect (port-of program))
-          [n refusal] (fill conn)]
-      (is (< 10 (long n)))
-      (is (= "-MISCONF Errors writing to the AOF file: No space left on device\r\n" refusal))
-      (is (= (str ":" n "\r\n") (ask conn "DBSIZE")))
-      (is (= (str ":" n "\r\n") (size-of-copy program folder)))
-      (testing "it goes on when there is room again"
-        (io/delete-file (seen-by program folder "ballast"))
-        (is (= "+OK\r\n" (ask conn "SET" "more" "x")))
-        (is (= (str ":" (inc (long n)) "\r\n") (size-of-copy program folder))))
-      (.destroy process)
-      (is (= 0 (wait-for program)))
-      (net/close conn))))
 
 (deftest a-server-that-cannot-start-says-why
   (let [listener (net/listen 0 {:host "127.0.0.1"})

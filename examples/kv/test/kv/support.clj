@@ -8,10 +8,8 @@
    [magnetar.net :as net]
    [magnetar.report :as report])
   (:import
-   (java.io IOException)
    (java.nio.file Files)
-   (java.nio.file.attribute FileAttribute)
-   (java.util List)))
+   (java.nio.file.attribute FileAttribute)))
 
 (set! *warn-on-reflection* true)
 
@@ -19,14 +17,6 @@
   "A new folder."
   []
   (str (Files/createTempDirectory "kv" (make-array FileAttribute 0))))
-
-(defn may-mount?
-  "May this program mount file systems, in a namespace of its own?"
-  []
-  (try
-    (let [command ["unshare" "--mount" "mount" "-t" "tmpfs" "tmpfs" "/mnt"]]
-      (zero? (.waitFor (.start (ProcessBuilder. ^List command)))))
-    (catch IOException _ false)))
 
 (def ^:private said "What the server has said since its start." (atom []))
 
