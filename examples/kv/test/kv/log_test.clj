@@ -140,9 +140,9 @@
 
 (deftest the-file-gives-the-data-back
   (let [folder (support/temporary-folder)]
-    (with-server {:appendonly true :dir folder}
+    (with-server {:appendonly true :dir folder :clock (constantly 1000)}
       (is (= "+OK\r\n:3\r\n:1\r\n:1\r\n+OK\r\n" (exchange (client) "+OK\r\n:3\r\n:1\r\n:1\r\n+OK\r\n" "set a 1" "rpush l a b c" "hset h f v" "sadd s m" "set t x ex 1000"))))
-    (with-server {:appendonly true :dir folder}
+    (with-server {:appendonly true :dir folder :clock (constantly 1000)}
       (let [answer "$1\r\n1\r\n$1\r\nc\r\n$1\r\nv\r\n:1\r\n:1000\r\n"]
         (is (= answer (exchange (client) answer "get a" "lindex l 2" "hget h f" "sismember s m" "ttl t")))))))
 
