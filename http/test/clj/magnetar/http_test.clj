@@ -34,7 +34,7 @@
             :request-method :post :protocol "HTTP/1.1" :ssl-client-cert nil :body "hello"
             :content-type "text/x-order; charset=UTF-8" :content-length 5 :character-encoding "UTF-8"
             :headers {"host" "shop.test:99" "content-type" "text/x-order; charset=UTF-8" "content-length" "5" "connection" "close"}}
-           request))))
+           (dissoc request ::http/scope)))))
 
 (deftest several-values-of-a-header-are-joined
   (let [[{:keys [headers body query-string]}]

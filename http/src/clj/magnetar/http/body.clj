@@ -2,10 +2,11 @@
   "The body of a request as a stream with a limit.
 
   What a read met is kept in an atom, for the answer of a request that fails: :too-large the error of a body above the limit, :failure another
-  error, :reading true while a fiber waits for the client, :ended true once all was read."
+  error, :cut-short true if the request was cancelled while a read waited for the client, :ended true once all was read."
   {:no-doc true}
   (:require
    [magnetar.http.refusals :as refusals]
+   [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime])
   (:import
    (java.io IOException InputStream)
@@ -28,17 +29,22 @@
       (too-large facts most)))
   n)
 
+(defn- met
+  "The facts after a read that threw."
+  [facts e]
+  (cond
+    (outcomes/by-cancellation? e) (assoc facts :cut-short true)
+    (:failure facts) facts
+    :else (assoc facts :failure e)))
+
 (defn- watched
   "The value of (f), a read. Its failure is kept."
   [facts f]
-  (swap! facts assoc :reading true)
-  (let [value (try
-                (f)
-                (catch Throwable e
-                  (swap! facts #(cond-> % (not (:failure %)) (assoc :failure e)))
-                  (throw e)))]
-    (swap! facts assoc :reading false)
-    value))
+  (try
+    (f)
+    (catch Throwable e
+      (swap! facts met e)
+      (throw e))))
 
 (defn- read-byte ^long [^InputStream in]
   (let [one (byte-array 1)

@@ -4,10 +4,13 @@
   HTTP/2: Jetty tells it. HTTP/1.1: Jetty does not read while a handler works, so the socket is watched here. The watch asks Jetty's selector for
   the next event of reading. Is there no byte to read then, it was the end of the stream. A byte belongs to the next request and is left alone.
 
+  An event may be stale: T1, Jetty's selector, sees bytes of a request; T2 reads them before T1 tells. So the first event without a byte is
+  not believed, and the selector is asked again. At the end of a stream it tells at once.
+
   Invariants:
     1. One party at a time asks the selector. The watch begins when the body of the request was read, and ends before the response does. Before
        and after, Jetty asks.
-    2. The lock of the exchange orders T1, which begins the watch, and T2, which ends it for good."
+    2. The lock of the exchange orders T1, which begins the watch or asks again, and T2, which ends it for good."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -39,10 +42,28 @@
     (zero? (.available (.getInputStream (.socket ^SocketChannel (.getTransport end-point)))))
     (catch IOException _ true)))
 
-(defn- event [end-point over? gone]
+(defn- locked [^ReentrantLock lock f]
+  (.lock lock)
+  (try
+    (f)
+    (finally (.unlock lock))))
+
+(declare watching)
+
+(defn- after-event
+  "Under the lock: true if the client has gone. Asks again where that has to be confirmed."
+  [^AbstractEndPoint end-point {:keys [over? confirmations] :as watch}]
+  (when (and (not @over?) (nothing-to-read? end-point))
+    (or (zero? (long confirmations))
+        (do (.tryFillInterested end-point (watching end-point (update watch :confirmations dec)))
+            false))))
+
+(defn- watching
+  "Jetty's callback for the next event of reading."
+  ^Callback [end-point {:keys [over? lock gone] :as watch}]
   (reify Callback
     (succeeded [_]
-      (when (and (not @over?) (nothing-to-read? end-point))
+      (when (locked lock #(after-event end-point watch))
         (gone)))
     (failed [_ _]
       (when-not @over?
@@ -53,24 +74,22 @@
 
 (defn begin
   "Begins to watch the client, unless that was done or is over. Calls (gone) on a thread of Jetty."
-  [watch ^ReentrantLock lock request gone]
-  (.lock lock)
-  (try
-    (when (nil? @watch)
-      (when-some [end-point (end-point request)]
-        (let [over? (atom false)]
-          (when (.tryFillInterested end-point (event end-point over? gone))
-            (reset! watch [end-point over?])))))
-    (finally (.unlock lock))))
+  [watch lock request gone]
+  (locked lock
+    (fn []
+      (when (nil? @watch)
+        (when-some [end-point (end-point request)]
+          (let [over? (atom false)]
+            (when (.tryFillInterested end-point (watching end-point {:over? over? :lock lock :gone gone :confirmations 1}))
+              (reset! watch [end-point over?]))))))))
 
 (defn end
   "Ends the watch for good."
-  [watch ^ReentrantLock lock]
-  (.lock lock)
-  (try
-    (let [[^AbstractEndPoint end-point over? :as watched] (when (vector? @watch) @watch)]
-      (reset! watch :over)
-      (when watched
-        (reset! over? true)
-        (.fillable (.getFillInterest end-point))))
-    (finally (.unlock lock))))
+  [watch lock]
+  (locked lock
+    (fn []
+      (let [[^AbstractEndPoint end-point over? :as watched] (when (vector? @watch) @watch)]
+        (reset! watch :over)
+        (when watched
+          (reset! over? true)
+          (.fillable (.getFillInterest end-point)))))))

@@ -2,9 +2,10 @@
   "One request from its arrival to the end of its response, on the fiber that Jetty handles it on.
 
   Invariants:
-    1. `phase` leaves :open once. The fiber of the request changes it to :fiber, another thread to :other. That one writes the response.
+    1. `phase` leaves :open once. The fiber of the request changes it to :fiber, another thread to :outside. That one writes the response.
     2. A place at the door is left once, by the fiber of the request.
-    3. The exchange is in the set of those in progress until Jetty has completed the response."
+    3. The exchange is in the set of those in progress until Jetty has completed the response.
+    4. The body that a handler returned is released once the fiber is done with it, sent or not."
   {:no-doc true}
   (:require
    [magnetar.http.body :as body]
@@ -18,21 +19,24 @@
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (java.io InputStream)
+   (java.io IOException InputStream)
    (java.util Set)
-   (java.util.concurrent.atomic AtomicReference)
+   (java.util.concurrent TimeoutException)
+   (java.util.concurrent.atomic AtomicLong AtomicReference)
    (java.util.concurrent.locks ReentrantLock)
    (java.util.function Consumer Predicate)
-   (magnetar.kernel.scope Scope)
+   (magnetar.kernel.scope Fork Scope)
    (org.eclipse.jetty.http HttpException)
-   (org.eclipse.jetty.server Request Response)
-   (org.eclipse.jetty.util Callback)))
+   (org.eclipse.jetty.server HttpChannel Request Response)
+   (org.eclipse.jetty.util Callback)
+   (org.eclipse.jetty.util.thread Invocable$InvocationType)))
 
 (set! *warn-on-reflection* true)
 
-;; `ends` is the instant of the deadline. `scope` is the scope of the request once it has begun. `facts` holds what
-;; the body met, and :gone once the client was seen to leave.
-(deftype Exchange [service ^String site ^Request request ^Response response ^Callback callback ^Thread thread ^long ends
+;; `began` is the instant of the arrival, `ends` of the deadline, `since` that at which the client began to be waited for with a part of the
+;; response. `scope` is the scope of the request once it has begun. `facts` holds what the body met, :gone once the client was seen to leave,
+;; and :bad, the error of a request that turned out to break the protocol.
+(deftype Exchange [service ^String site ^Request request ^Response response ^Callback callback ^Thread thread ^long began ^long ends ^AtomicLong since
                    ^AtomicReference phase ^AtomicReference scope facts watch ^ReentrantLock lock])
 
 (defn- claim
@@ -41,13 +45,13 @@
   (or (.compareAndSet ^AtomicReference (.-phase x) :open :fiber)
       (= :fiber (.get ^AtomicReference (.-phase x)))))
 
-(defn- claim-for-fiber
+(defn- claim-from-outside
   "True if this thread, which is not the fiber of the request, may write the response. It also reports why."
   [^Exchange x]
-  (.compareAndSet ^AtomicReference (.-phase x) :open :other))
+  (.compareAndSet ^AtomicReference (.-phase x) :open :outside))
 
-(defn- claimed-by-other? [^Exchange x]
-  (= :other (.get ^AtomicReference (.-phase x))))
+(defn- claimed-from-outside? [^Exchange x]
+  (= :outside (.get ^AtomicReference (.-phase x))))
 
 (defn cancel
   "Cancels what the request does."
@@ -60,6 +64,14 @@
   [^Exchange x]
   (swap! (.-facts x) assoc :gone true)
   (cancel x :client-gone))
+
+(defn- client-failed
+  "Jetty tells that the client has left, or that the rest of the request breaks the protocol."
+  [^Exchange x e]
+  (if (instance? HttpException e)
+    (do (swap! (.-facts x) assoc :bad e)
+        (cancel x :bad-request))
+    (gone x)))
 
 (defn- end-watch [^Exchange x]
   (departure/end (.-watch x) (.-lock x)))
@@ -87,35 +99,58 @@
 (def ^:private overloaded [503 {"Retry-After" "1"} false])
 (def ^:private stopping [503 {"Retry-After" "1"} true])
 
-(defn- caused-by? [e cause]
-  (and cause (some #(identical? cause %) (take 20 (take-while some? (iterate ex-cause e))))))
+(defn- causes [e]
+  (take 20 (take-while some? (iterate ex-cause e))))
 
-(defn- status-of-client
-  "The status for what reading from the client or writing to it met, if that is what ended the handler; :gone if there is no client to answer; else nil."
-  [{:keys [too-large failure write-failure]} e]
+(defn- caused-by? [e cause]
+  (and cause (some #(identical? cause %) (causes e))))
+
+(defn- of-time? [e]
+  (some #(instance? TimeoutException %) (causes e)))
+
+(defn- of-network?
+  "True if a write failed because the client has gone or does not read. Jetty's other errors are about what the program writes."
+  [e]
+  (or (instance? IOException e) (of-time? e)))
+
+(defn- refused
+  "What a client gets whose request cannot be read."
+  [status]
+  [status nil true])
+
+(defn- of-read
+  "The answer to a request of which a read failed; :gone if there is no client to answer."
+  [failure]
   (cond
-    (caused-by? e write-failure) :gone
-    (caused-by? e too-large) 413
-    (and (caused-by? e failure) (instance? HttpException failure)) (.getCode ^HttpException failure)
-    (and (caused-by? e failure) (instance? java.io.IOException failure)) :gone))
+    (instance? HttpException failure) (refused (.getCode ^HttpException failure))
+    (of-time? failure) (refused 408)
+    (instance? IOException failure) :gone))
+
+(defn- of-client
+  "The answer for what the client did, if that is what ended the handler; else nil."
+  [{:keys [gone bad too-large failure write-failure]} e]
+  (cond
+    gone :gone
+    bad (of-read bad)
+    (caused-by? e write-failure) (when (of-network? write-failure) :gone)
+    (caused-by? e too-large) (refused 413)
+    (caused-by? e failure) (of-read failure)))
 
 (defn- outcome
   "What becomes of a request whose handler ended by the error: [status headers close?], or :gone."
   [^Exchange x e]
-  (let [facts @(.-facts x)
-        status (status-of-client facts e)]
-    (cond
-      (or (:gone facts) (= :gone status)) :gone
-      status [status nil true]
-      (::late facts) (if (:reading facts) [408 nil true] [503 nil false])
-      (::stopped facts) stopping
-      :else [500 nil false])))
+  (let [{:keys [cut-short] ::keys [late stopped] :as facts} @(.-facts x)]
+    (or (of-client facts e)
+        (cond
+          late (if cut-short (refused 408) [503 nil false])
+          stopped stopping
+          :else [500 nil false]))))
 
 (defn- report
   "Reports the error once, if it is a failure of the program: the client's are not."
   [^Exchange x e outcome]
   (when (and (vector? outcome)
-             (not (claimed-by-other? x))
+             (not (claimed-from-outside? x))
              (or (= 500 (first outcome)) (and (::late @(.-facts x)) (= 503 (first outcome)))))
     (reports/report (.-site x) e)))
 
@@ -129,6 +164,18 @@
         (cut x e)
         (answer x outcome)))))
 
+(defn- last-callback
+  "Jetty's callback of the request, for the last write of its response. An error that is not the network's is the program's."
+  ^Callback [^Exchange x]
+  (let [^Callback callback (.-callback x)]
+    (reify Callback
+      (succeeded [_] (.succeeded callback))
+      (failed [_ e]
+        (when-not (or (of-network? e) (of-client @(.-facts x) e))
+          (reports/report (.-site x) e))
+        (.failed callback e))
+      (getInvocationType [_] Invocable$InvocationType/NON_BLOCKING))))
+
 ;; ---- the work
 
 (defn- body-of ^InputStream [^Exchange x]
@@ -140,13 +187,16 @@
   (< (long (:max-body (:options (.-service x)))) (.getLength ^Request (.-request x))))
 
 (defn- call-handler
-  "The response of the handler, or ::shed."
-  [^Exchange x entered]
+  "Keeps the response of the handler in the volatile, ::shed if it is not called."
+  [^Exchange x entered returned]
   (let [{:keys [handler door]} (.-service x)]
-    (if (door/enter door)
-      (do (vreset! entered true)
-          (handler (request/ring-map (.-request x) (body-of x))))
-      ::shed)))
+    (vreset! returned
+             (if (door/enter door)
+               (do (vreset! entered true)
+                   (handler (assoc (request/ring-map (.-request x) (body-of x))
+                                   :magnetar.http/scope (.get ^AtomicReference (.-scope x)))))
+               ::shed))
+    nil))
 
 (defn- within-deadline
   "The value of (f), which is cancelled at the deadline."
@@ -162,26 +212,56 @@
           (swap! (.-facts x) assoc ::late true))
         (throw e)))))
 
-(defn- send-response [^Exchange x ring-response]
-  (let [kind (response/check ring-response)]
-    (if (claim x)
-      (response/write (.-response x) ring-response kind (.-facts x) #(end-watch x) (.-callback x))
-      (response/release-body (:body ring-response)))))
+(defn- sending
+  "What `response/write` has to know of the exchange."
+  [^Exchange x]
+  {:facts (.-facts x) :since (.-since x) :before-end #(end-watch x) :callback (last-callback x)})
+
+(defn- send-response
+  "Sends what the handler returned. The volatile is left with the body alone, which is gone from it when a seq is sent."
+  [^Exchange x returned body]
+  (let [kind (response/check @returned)
+        head (dissoc @returned :body)]
+    (vreset! body (:body @returned))
+    (vreset! returned nil)
+    (when (claim x)
+      (response/write (.-response x) head kind body (sending x)))))
 
 (defn- shed [x]
   (when (claim x)
     (answer x overloaded)))
 
+(defn- release [^Exchange x body]
+  (try
+    (response/release body)
+    (catch Exception e
+      (reports/stop-here e)
+      (reports/report (.-site x) e))))
+
+(defn- answer-handler
+  "Calls the handler and sends its response. The volatiles hold what has to be ended afterwards."
+  [x entered returned body]
+  (within-deadline x #(call-handler x entered returned))
+  (if (identical? ::shed @returned)
+    (shed x)
+    (send-response x returned body)))
+
 (defn- work [^Exchange x]
-  (let [entered (volatile! false)]
+  (let [entered (volatile! false)
+        returned (volatile! nil)
+        body (volatile! nil)]
     (try
-      (let [ring-response (within-deadline x #(call-handler x entered))]
-        (if (identical? ::shed ring-response)
-          (shed x)
-          (send-response x ring-response)))
+      (answer-handler x entered returned body)
       (finally
         (when @entered
-          (door/leave (:door (.-service x))))))))
+          (door/leave (:door (.-service x))))
+        (release x (or @body (when (map? @returned) (:body @returned))))))))
+
+(defn- end-forks
+  "Cancels what was forked in the scope for a body that has been sent."
+  [^Scope s]
+  (doseq [^Fork fork (.live s)]
+    (.cancel fork :response-sent)))
 
 (defn- in-scope
   "Does the work in a scope that is cancelled when the client leaves, and when the server stops."
@@ -192,7 +272,8 @@
       (let [{:keys [gone] ::keys [stopped]} @(.-facts x)] ; told before there was a scope to cancel
         (when (or gone stopped)
           (scope/cancel s (if gone :client-gone :server-stopped))))
-      (work x))))
+      (work x)
+      (end-forks s))))
 
 (defn- listen
   "Lets Jetty tell the end of the response, and the end of a stream of HTTP/2. A time-out of a connection does not end a request that is worked on."
@@ -200,13 +281,17 @@
   (let [^Request request (.-request x)
         ^Set in-progress (:in-progress (.-service x))]
     (Request/addCompletionListener request (reify Consumer (accept [_ _] (.remove in-progress x))))
-    (.addFailureListener request (reify Consumer (accept [_ _] (gone x))))
+    (.addFailureListener request (reify Consumer (accept [_ e] (client-failed x e))))
     (.addIdleTimeoutListener request (reify Predicate (test [_ _] false)))))
 
 (defn- exchange ^Exchange [service request response callback]
   (Exchange. service (site-of request) request response callback (Thread/currentThread)
-             (clock/deadline (clock/nanos (:request-timeout (:options service))))
+             (clock/now) (clock/deadline (clock/nanos (:request-timeout (:options service)))) (AtomicLong. Long/MAX_VALUE)
              (AtomicReference. :open) (AtomicReference.) (atom {:ended (not (request/body? request))}) (atom nil) (ReentrantLock.)))
+
+(defn- refuse [x answered]
+  (when (claim x)
+    (answer x answered)))
 
 (defn handle
   "Answers a request of Jetty's."
@@ -217,8 +302,8 @@
     (.setName (Thread/currentThread) (.-site x))
     (try
       (cond
-        @(:stopping service) (answer x stopping)
-        (too-long? x) (answer x [413 nil true])
+        @(:stopping service) (refuse x stopping)
+        (too-long? x) (refuse x (refused 413))
         :else (in-scope x))
       (catch Throwable e
         (failed x e)))
@@ -239,19 +324,35 @@
     (.setStackTrace (.getStackTrace ^Thread (.-thread x)))))
 
 (defn- answer-for-stuck [^Exchange x]
-  (when (claim-for-fiber x)
+  (when (claim-from-outside x)
     (let [told (stuck x)]
       (answer x [503 nil true])
       (reports/notice (.-site x) (.-thread x) told))))
 
+(def ^:private ^:const watched-from-nanos
+  "How long a request takes before its client is watched. Most are answered before."
+  1000000000)
+
+(defn- watch [^Exchange x ^long now]
+  (when (and (:ended @(.-facts x)) (< (long watched-from-nanos) (- now (.-began x))))
+    (departure/begin (.-watch x) (.-lock x) (.-request x) #(gone x))))
+
+(defn- drop-slow-reader
+  "Ends a response of which the client has not taken a part within :idle-timeout. Jetty's own time-out begins again with each byte."
+  [^Exchange x ^long now]
+  (when (< (long (:idle (:limits (.-service x)))) (- now (.get ^AtomicLong (.-since x))))
+    (some-> (HttpChannel/from (.-request x))
+            (.onFailure (TimeoutException. "The client does not read."))
+            .run)))
+
 (defn look-after
-  "Called from time to time: watches the client of a request that takes long, and answers for a handler that is stuck."
+  "Called from time to time: watches the client of a request that takes long, drops one that does not read, and answers for a handler that is
+  stuck."
   [^Exchange x now]
-  (let [facts @(.-facts x)]
-    (when (:ended facts)
-      (departure/begin (.-watch x) (.-lock x) (.-request x) #(gone x)))
-    (when (and (not= clock/infinite (.-ends x)) (< (+ (.-ends x) (long patience-nanos)) (long now)))
-      (answer-for-stuck x))))
+  (watch x now)
+  (drop-slow-reader x now)
+  (when (and (not= clock/infinite (.-ends x)) (< (+ (.-ends x) (long patience-nanos)) (long now)))
+    (answer-for-stuck x)))
 
 (defn stop
   "Cancels the request, because the server stops."

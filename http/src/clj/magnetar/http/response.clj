@@ -8,12 +8,14 @@
    [magnetar.http.refusals :as refusals]
    [magnetar.http.request :as request]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo ISeq)
-   (java.io File FileInputStream InputStream OutputStream)
+   (java.io Closeable File FileInputStream InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
+   (java.util.concurrent.atomic AtomicLong)
    (magnetar.http.events Events)
    (org.eclipse.jetty.http HttpFields$Mutable HttpHeader HttpStatus HttpVersion)
    (org.eclipse.jetty.io Content$Sink)
@@ -67,19 +69,35 @@
     (instance? Events body) :events
     (ring-body? body) :ring))
 
-(defn check
-  "Refuses what is no response of Ring; returns the kind of its body."
-  [{:keys [status headers body] :as response}]
-  (when-not (map? response)
-    (refuse "it has to be a map with :status, :headers and :body" response))
-  (when-not (and (int? status) (<= 200 (long status) 599))
-    (refuse ":status has to be a whole number from 200 to 599" status))
+(def ^:private ^:const most-head
+  "The most bytes of the headers of a response. Clients refuse more, and Jetty would fail half way."
+  16384)
+
+(defn- size-of-header ^long [[^String name value]]
+  (if (string? value)
+    (+ 4 (.length name) (.length ^String value)) ; a colon, a space and the end of the line
+    (transduce (map #(+ 4 (.length name) (.length ^String %))) + 0 value)))
+
+(defn- check-headers [headers]
   (when-not (or (nil? headers) (map? headers))
     (refuse ":headers has to be a map" headers))
   (run! check-header headers)
-  (or (kind body)
-      (refuse (str ":body has to be nil, a string, an array of bytes, a seq, a File, an InputStream, a channel, or what "
-                   "ring.core.protocols/StreamableResponseBody extends to") body)))
+  (let [size (long (transduce (map size-of-header) + 0 headers))]
+    (when (< (long most-head) size)
+      (refuse (str "its headers have " size " bytes, and " most-head " are allowed") headers))))
+
+(defn check
+  "Refuses what is no response of Ring; returns the kind of its body."
+  [response]
+  (when-not (map? response)
+    (refuse "it has to be a map with :status, :headers and :body" response))
+  (let [{:keys [status headers body]} response]
+    (when-not (and (int? status) (<= 200 (long status) 599))
+      (refuse ":status has to be a whole number from 200 to 599" status))
+    (check-headers headers)
+    (or (kind body)
+        (refuse (str ":body has to be nil, a string, an array of bytes, a seq, a File, an InputStream, a channel, or what "
+                     "ring.core.protocols/StreamableResponseBody extends to") body))))
 
 ;; ---- the head
 
@@ -99,11 +117,13 @@
     (Charset/forName named)
     StandardCharsets/UTF_8))
 
-(defn- no-body?
-  "True if HTTP forbids a body there."
-  [^Response response]
-  (or (= "HEAD" (.getMethod (.getRequest response)))
-      (contains? #{204 304} (.getStatus response))))
+(defn- head? [^Response response]
+  (= "HEAD" (.getMethod (.getRequest response))))
+
+(defn- bodiless?
+  "True if HTTP forbids a body with this status."
+  [status]
+  (contains? #{204 304} status))
 
 ;; ---- bodies
 
@@ -114,12 +134,46 @@
     :else (throw (refusals/bad-response
                    (str "A channel as :body takes strings and arrays of bytes; this is " (arguments/show body) ". The connection is cut.") body))))
 
-(defn- copy [^InputStream in ^OutputStream out]
+;; What sends a body of this kind: `facts` is the atom of the exchange. `left` is an array of one: how many bytes of the Content-Length have not
+;; been sent, below 0 if there is none. `since` is the instant at which the client began to be waited for, Long/MAX_VALUE while it is not.
+(deftype Sending [^Response response facts ^longs left ^AtomicLong since])
+
+(defn- wrong-length [^long left]
+  (refusals/bad-response (str "The body of the response is " (if (neg? left) "longer" (str left " bytes shorter"))
+                              " than its header Content-Length says. The connection is closed if a part was sent.") nil))
+
+(defn- count-out
+  "Takes n bytes off what the Content-Length announces."
+  [^Sending sending ^long n]
+  (let [^longs left (.-left sending)
+        before (aget left 0)]
+    (when-not (neg? before)
+      (when (< before n)
+        (throw (wrong-length -1)))
+      (aset left 0 (- before n)))))
+
+(defn- send-part
+  "Hands bytes to the client, and waits until they have gone. An error is kept under :write-failure of the facts."
+  [^Sending sending ^bytes bytes from n]
+  (when (pos? (long n))
+    (count-out sending n)
+    (try
+      (.set ^AtomicLong (.-since sending) (clock/now))
+      (Content$Sink/write (.-response sending) false (ByteBuffer/wrap bytes from n))
+      (catch Throwable e
+        (swap! (.-facts sending) assoc :write-failure e)
+        (throw e))
+      (finally (.set ^AtomicLong (.-since sending) Long/MAX_VALUE)))))
+
+(defn- send-all [sending ^bytes bytes]
+  (send-part sending bytes 0 (alength bytes)))
+
+(defn- send-stream [sending ^InputStream in]
   (let [buffer (byte-array 16384)]
     (loop []
       (let [n (.read in buffer)]
         (when-not (neg? n)
-          (.write out buffer 0 n)
+          (send-part sending buffer 0 n)
           (recur))))))
 
 (defn- end-channel
@@ -130,62 +184,95 @@
     (while (some? (channel/try-take ch)))
     (catch ExceptionInfo _))) ; it was closed for a cause
 
-(defn- write-events
-  "Writes the events of the channel until it closes, as `write-channel` does values."
-  [^Events events ^OutputStream out]
-  (try
-    (loop []
-      (when-some [event (channel/take (.-ch events) {:timeout (.-heartbeat events) :else ::none})]
-        (.write out (bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
-        (.flush out)
-        (recur)))
-    (finally (end-channel (.-ch events)))))
+(defn- send-events [sending ^Events events]
+  (loop []
+    (when-some [event (channel/take (.-ch events) {:timeout (.-heartbeat events) :else ::none})]
+      (send-all sending (bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
+      (recur))))
 
-(defn- write-channel
-  "Writes the values of the channel until it closes. Afterwards it is closed however that ended, so that its sender stops."
-  [ch ^OutputStream out charset]
-  (try
-    (loop []
-      (when-some [value (channel/take ch)]
-        (.write out (bytes-of value charset))
-        (.flush out)
-        (recur)))
-    (finally (end-channel ch))))
+(defn- send-channel [sending ch charset]
+  (loop []
+    (when-some [value (channel/take ch)]
+      (send-all sending (bytes-of value charset))
+      (recur))))
 
-(defn- write-stream [kind {:keys [body] :as ring-response} ^OutputStream out charset]
+(defn- send-seq
+  "Takes the seq out of the volatile, so that its head is not kept."
+  [sending body charset]
+  (loop [parts (seq (let [parts @body] (vreset! body nil) parts))]
+    (when parts
+      (send-all sending (bytes-of (str (first parts)) charset))
+      (recur (next parts)))))
+
+(defn- output-stream
+  "What ring.core.protocols writes to. A close is left to the end of the response."
+  ^OutputStream [sending]
+  (proxy [OutputStream] []
+    (write
+      ([x] (if (bytes? x)
+             (send-all sending x)
+             (send-part sending (byte-array [(unchecked-byte (int x))]) 0 1)))
+      ([^bytes bytes from length] (send-part sending bytes from length)))
+    (flush [])
+    (close [])))
+
+(defn- send-body
+  "Sends a body of which the length is not known. `body` is a volatile."
+  [sending kind ring-response body charset]
   (case kind
-    :seq (doseq [part body]
-           (.write out (bytes-of (str part) charset))
-           (.flush out))
-    :stream (with-open [^InputStream in body] (copy in out))
-    :file (with-open [in (FileInputStream. ^File body)] (copy in out))
-    :channel (write-channel body out charset)
-    :events (write-events body out)
-    :ring (@ring-write body ring-response out)))
+    :seq (send-seq sending body charset)
+    :stream (send-stream sending @body)
+    :file (with-open [in (FileInputStream. ^File @body)] (send-stream sending in))
+    :channel (send-channel sending @body charset)
+    :events (send-events sending @body)
+    :ring (@ring-write @body ring-response (output-stream sending))))
 
-(defn release-body
-  "Closes a body that is not sent."
+(defn release
+  "Lets go of a body, sent or not: closes a stream or what else can be closed, and the channel of one, so that its sender stops."
   [body]
   (cond
-    (instance? InputStream body) (.close ^InputStream body)
+    (instance? Closeable body) (.close ^Closeable body)
     (channel/channel? body) (end-channel body)
     (instance? Events body) (end-channel (.-ch ^Events body))))
 
-(defn- known-length [kind ^Response response body ^bytes content]
+;; ---- the length
+
+(defn- known-length [kind body ^bytes content]
   (case kind
+    :empty 0
     (:string :bytes) (alength content)
     :file (.length ^File body)
     nil))
 
-(defn- write-length [^Response response length]
-  (let [fields (.getHeaders response)
-        given (.get fields HttpHeader/CONTENT_LENGTH)]
-    (cond
-      (or (nil? length) (= 204 (.getStatus response))) nil
-      (nil? given) (.put fields HttpHeader/CONTENT_LENGTH (long length))
-      (not= given (str length)) (refuse (str "the body has " length " bytes, and another number stands in its header Content-Length") given))))
+(defn- given-length
+  "The number in the header Content-Length, nil for none."
+  [^HttpFields$Mutable fields]
+  (let [[text & others] (.getValuesList fields HttpHeader/CONTENT_LENGTH)]
+    (when text
+      (let [length (parse-long text)]
+        (when (or others (nil? length) (neg? (long length)))
+          (refuse "its header Content-Length has to be one number of bytes" text))
+        length))))
 
-(def ^:private most-at-once
+(defn- check-length [length given]
+  (when (and length given (not= length given))
+    (refuse (str "the body has " length " bytes, and another number stands in its header Content-Length") (str given))))
+
+(defn- write-length
+  "Sets the Content-Length; returns how many bytes of a body have to follow, -1 if that is not known."
+  [^Response response kind length]
+  (let [fields (.getHeaders response)
+        given (given-length fields)
+        head? (head? response)]
+    (cond
+      (bodiless? (.getStatus response)) (.remove fields HttpHeader/CONTENT_LENGTH)
+      (and head? (= :empty kind)) nil
+      :else (do (check-length length given)
+                (when (and length (nil? given))
+                  (.put fields HttpHeader/CONTENT_LENGTH (long length)))))
+    (long (or length given -1))))
+
+(def ^:private ^:const most-at-once
   "The most bytes that are handed over without waiting until the client has taken them."
   65536)
 
@@ -198,56 +285,48 @@
     (when-not (or (not= HttpVersion/HTTP_1_1 version) (.contains fields HttpHeader/CONTENT_LENGTH))
       (.put fields HttpHeader/TRANSFER_ENCODING "chunked"))))
 
-;; An error of a write to the client is kept under :write-failure of the facts. It is no failure of the program.
+;; ---- the response
 
-(defmacro ^:private to-client [facts & body]
-  `(try
-     ~@body
-     (catch Throwable e#
-       (swap! ~facts assoc :write-failure e#)
-       (throw e#))))
+(defn- finish
+  "Hands over the last bytes, and lets Jetty call the callback when the client has taken them."
+  [^Sending sending ^ByteBuffer content before-end ^Callback callback]
+  (before-end)
+  (.set ^AtomicLong (.-since sending) (clock/now))
+  (.write ^Response (.-response sending) true content callback))
 
-(defn- stream-to-client ^OutputStream [response facts]
-  (let [out (Content$Sink/asOutputStream response)]
-    (proxy [OutputStream] []
-      (write
-        ([x] (to-client facts (if (bytes? x) (.write out ^bytes x) (.write out (int x)))))
-        ([^bytes bytes from length] (to-client facts (.write out bytes (int from) (int length)))))
-      (flush [] (to-client facts (.flush out)))
-      (close [] (to-client facts (.close out))))))
+(defn- send-content [sending ^bytes content before-end callback]
+  (loop [from 0]
+    (let [left (- (alength content) from)]
+      (if (<= left (long most-at-once))
+        (finish sending (ByteBuffer/wrap content from left) before-end callback)
+        (do (send-part sending content from most-at-once)
+            (recur (+ from (long most-at-once))))))))
 
-(defn- stream-all [kind ring-response ^Response response facts before-end]
-  (let [out (stream-to-client response facts)]
-    (send-in-chunks response)
-    (write-stream kind ring-response out (charset-of response))
-    (before-end)
-    (.close out)))
+(defn- check-complete [^Sending sending]
+  (let [left (aget ^longs (.-left sending) 0)]
+    (when (pos? left)
+      (throw (wrong-length left)))))
+
+(defn- send-unknown [^Sending sending kind ring-response body charset before-end callback]
+  (send-in-chunks (.-response sending))
+  (send-body sending kind ring-response body charset)
+  (check-complete sending)
+  (finish sending nil before-end callback))
 
 ;; `before-end` is called before the last byte of the response is handed over. After that the connection belongs to the next request.
 (defn write
-  "Writes the response, whose body is of this kind. Ends with a call of the callback; an error is thrown, and the callback is not called."
-  [^Response response {:keys [body] :as ring-response} kind facts before-end ^Callback callback]
+  "Writes the response, whose body is of this kind and in the volatile. Ends with a call of the callback; an error is thrown, and the callback is
+  not called."
+  [^Response response ring-response kind body {:keys [facts since before-end callback]}]
   (write-head response ring-response)
-  (let [content (when (#{:string :bytes} kind) (bytes-of body (charset-of response)))]
-    (write-length response (known-length kind response body content))
+  (let [charset (charset-of response)
+        content (when (#{:string :bytes} kind) (bytes-of @body charset))
+        length (write-length response kind (known-length kind @body content))
+        sending (Sending. response facts (long-array [length]) since)]
     (cond
-      (or (= :empty kind) (no-body? response))
-      (do (release-body body)
-          (before-end)
-          (.write response true nil callback))
-
-      (and content (<= (alength content) (long most-at-once)))
-      (do (before-end)
-          (.write response true (ByteBuffer/wrap content) callback))
-
-      content
-      (do (to-client facts (Content$Sink/write response false (ByteBuffer/wrap content)))
-          (before-end)
-          (.write response true nil callback))
-
-      :else
-      (do (stream-all kind ring-response response facts before-end)
-          (.succeeded callback)))))
+      (or (= :empty kind) (head? response) (bodiless? (.getStatus response))) (finish sending nil before-end callback)
+      content (send-content sending content before-end callback)
+      :else (send-unknown sending kind ring-response body charset before-end callback))))
 
 (defn write-error
   "Answers with a status, and its name as the text. `close?` also ends the connection."

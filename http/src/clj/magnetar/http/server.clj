@@ -98,6 +98,15 @@
 
 ;; ---- looked after
 
+(defn- unharmed
+  "Calls f. Its error is reported, and harms no other request."
+  [f]
+  (try
+    (f)
+    (catch Throwable t
+      (reports/stop-here t)
+      (reports/report "http" t))))
+
 (defn- busy
   "The connections with a request in progress."
   [in-progress]
@@ -106,17 +115,13 @@
 (defn- look-after [{:keys [in-progress connections limits]}]
   (let [now (clock/now)]
     (doseq [x (vec in-progress)]
-      (exchange/look-after x now))
+      (unharmed #(exchange/look-after x now)))
     (connections/close-late connections limits (busy in-progress) now)))
 
 (defn- look-after-until [ended service period]
   (loop []
     (when (= :again (channel/take ended {:timeout period :else :again}))
-      (try
-        (look-after service)
-        (catch Throwable t
-          (reports/stop-here t)
-          (reports/report "http" t)))
+      (unharmed #(look-after service))
       (recur))))
 
 ;; ---- start
