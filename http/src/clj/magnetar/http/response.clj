@@ -69,7 +69,7 @@
     (instance? Events body) :events
     (ring-body? body) :ring))
 
-(def ^:private ^:const most-head
+(def ^:const most-head
   "The most bytes of the headers of a response. Clients refuse more, and Jetty would fail half way."
   16384)
 

@@ -24,10 +24,11 @@
    (magnetar.http.exchange Exchange)
    (magnetar.kernel.process Owned)
    (org.eclipse.jetty.http2 WindowRateControl$Factory)
-   (org.eclipse.jetty.http2.server HTTP2CServerConnectionFactory)
+   (org.eclipse.jetty.http2.server AbstractHTTP2ServerConnectionFactory HTTP2CServerConnectionFactory)
    (org.eclipse.jetty.io EofException)
-   (org.eclipse.jetty.server ConnectionFactory Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request Request$Handler Response Server ServerConnector)
+   (org.eclipse.jetty.server ConnectionFactory ConnectionFactory$Upgrading Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request Request$Handler Response Server ServerConnector)
    (org.eclipse.jetty.server.handler ErrorHandler)
+   (org.eclipse.jetty.util.component Container Graceful)
    (org.eclipse.jetty.util.thread QueuedThreadPool)))
 
 (set! *warn-on-reflection* true)
@@ -63,24 +64,48 @@
   (doto (HttpConfiguration.)
     (.setSendServerVersion false)
     (.setSendXPoweredBy false)
-    (.setRequestHeaderSize max-header)))
+    (.setRequestHeaderSize max-header)
+    (.setMaxResponseHeaderSize (* 2 (long response/most-head)))))
 
-(defn- http2-factory [configuration {:keys [max-streams max-events]}]
-  (doto (HTTP2CServerConnectionFactory. ^HttpConfiguration configuration)
+(def ^:private ^:const stream-window "The most bytes of a body of HTTP/2 that are kept for a handler that does not read." 65536)
+(def ^:private ^:const session-window "The most of all bodies of a connection of HTTP/2." 262144)
+
+(defn- http2-settings [^AbstractHTTP2ServerConnectionFactory factory {:keys [max-streams max-events]}]
+  (doto factory
     (.setMaxConcurrentStreams max-streams)
-    (.setRateControlFactory (WindowRateControl$Factory. (int max-events)))))
+    (.setRateControlFactory (WindowRateControl$Factory. (int max-events)))
+    (.setInitialStreamRecvWindow stream-window)
+    (.setInitialSessionRecvWindow session-window)))
 
-(defn- factories [{:keys [http2] :as options}]
-  (let [configuration (configuration options)]
-    (into-array ConnectionFactory
-                (cond-> [(HttpConnectionFactory. configuration)]
-                  http2 (conj (http2-factory configuration options))))))
+(defn- prior-knowledge
+  "Lets clients begin with HTTP/2. A request of HTTP/1.1 that asks for an upgrade to HTTP/2 stays one of HTTP/1.1: a proxy in front may not know
+  of the upgrade, and would not see the requests after it."
+  [^HTTP2CServerConnectionFactory factory]
+  (reify ConnectionFactory$Upgrading
+    (getProtocol [_] (.getProtocol factory))
+    (getProtocols [_] (.getProtocols factory))
+    (newConnection [_ connector end-point] (.newConnection factory connector end-point))
+    (upgradeConnection [_ connector end-point request headers]
+      (when (= "PRI" (.getMethod request))
+        (.upgradeConnection factory connector end-point request headers)))))
+
+(defn- plain-factories
+  "Adds what serves connections without TLS to the connector."
+  [^ServerConnector connector configuration {:keys [http2] :as options}]
+  (.addConnectionFactory connector (HttpConnectionFactory. configuration))
+  (when http2
+    (let [factory (doto (HTTP2CServerConnectionFactory. ^HttpConfiguration configuration) (http2-settings options))]
+      (.addBean connector factory)
+      (.addConnectionFactory connector (prior-knowledge factory)))))
 
 (defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options}]
-  (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (factories options))
-    (.setPort port)
-    (.setHost host)
-    (.setIdleTimeout (clock/millis (clock/nanos idle-timeout)))))
+  (let [idle (clock/millis (clock/nanos idle-timeout))]
+    (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory []))
+      (plain-factories (configuration options) options)
+      (.setPort port)
+      (.setHost host)
+      (.setIdleTimeout idle)
+      (.setShutdownIdleTimeout idle))))
 
 (defn- jetty-handler ^Handler [service]
   (proxy [Handler$Abstract] []
@@ -228,12 +253,14 @@
     (count cut)))
 
 (defn- refuse-more
-  "Closes the port. Later requests on old connections get status 503."
+  "Closes the port, and tells the clients of open connections to send no more: responses of HTTP/1.1 end their connections, and HTTP/2 has a frame
+  for it. Later requests on these connections get status 503."
   [^HttpServer server]
   (let [first? (compare-and-set! (:stopping (.-service server)) false true)]
     (when first?
       (.put closed-at (.-port server) (System/nanoTime))
-      (.close ^ServerConnector (.-connector server)))
+      (.close ^ServerConnector (.-connector server))
+      (Graceful/shutdown ^Container (.-connector server)))
     first?))
 
 (defn- end [^HttpServer server]
