@@ -5,9 +5,9 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
+   [magnetar.dev.certificates :as certificates]
    [magnetar.impl.runtime]
    [magnetar.net :as net]
-   [magnetar.net-certificates :as certificates]
    [magnetar.support :refer [limit-ms wait-until]])
   (:import
    (java.io BufferedReader IOException)

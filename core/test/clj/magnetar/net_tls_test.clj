@@ -5,9 +5,9 @@
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [after receive self spawn]]
+   [magnetar.dev.certificates :as certificates]
    [magnetar.impl.runtime]
    [magnetar.net :as net]
-   [magnetar.net-certificates :as certificates]
    [magnetar.net-support :refer [as-stream home in-process next-message refused thrown]]
    [magnetar.net.alerts :as alerts]
    [magnetar.scope :as scope]
@@ -546,7 +546,7 @@
 (deftest misuse-of-options-says-what-to-do
   (let [file (:certfile (served-by "server"))]
     (are [text form] (= text (last (refused form)))
-      "`:tls` of `listen` needs the certificate of the server: give {:certfile \"server.pem\" :keyfile \"server.key\"}."
+      "`:tls` needs the certificate of the server: give {:certfile \"server.pem\" :keyfile \"server.key\"}."
       (net/listen 0 {:tls true})
       "`:tls` has {:verify :verify-peer}, which needs the certificate of the authority that signs the certificates of clients: give :cacertfile."
       (net/listen 0 {:tls {:certfile file :verify :verify-peer}})

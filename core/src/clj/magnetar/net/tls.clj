@@ -439,7 +439,9 @@
          (volatile! nil)
          (ReentrantLock.) (ReentrantLock.) (ReentrantLock.) (promise) (CompletableFuture.)))
 
-(defn- engine-of-server [source settings]
+(defn engine-of-server
+  "A new engine for a connection that a server has accepted."
+  ^SSLEngine [source settings]
   (doto (.createSSLEngine (contexts/context source))
     (.setUseClientMode false)
     (set-parameters settings #(server-parameters % settings))))

@@ -96,7 +96,7 @@
 (defn- check-server [{:keys [certfile context cacertfile verify fail-if-no-peer-cert] :as options}]
   (when-not (or certfile context)
     (refuse-together
-      (str "of `listen` needs the certificate of the server: give {:certfile \"server.pem\" "
+      (str "needs the certificate of the server: give {:certfile \"server.pem\" "
            ":keyfile \"server.key\"}.")
       options))
   (when (and (= :verify-peer verify) (not (or cacertfile context)))

@@ -9,7 +9,9 @@
    [magnetar.impl.runtime])
   (:import
    (java.util Map)
-   (org.eclipse.jetty.io Connection Connection$Listener Connection$UpgradeFrom)))
+   (org.eclipse.jetty.io Connection Connection$Listener Connection$UpgradeFrom)
+   (org.eclipse.jetty.io.ssl SslConnection)
+   (org.eclipse.jetty.server NegotiatingServerConnection)))
 
 (set! *warn-on-reflection* true)
 
@@ -23,7 +25,8 @@
   ^Connection$Listener [^Map connections]
   (reify Connection$Listener
     (onOpened [_ connection]
-      (.put connections connection {:messages 0 :bytes 0 :since (clock/now)}))
+      (when-not (instance? SslConnection connection) ; below a connection of HTTP, which is the one that counts
+        (.put connections connection {:messages 0 :bytes 0 :since (clock/now)})))
     (onClosed [_ connection]
       (.remove connections connection))))
 
@@ -34,8 +37,8 @@
     (assoc known :began now)
     known))
 
-(defn- late? [^Connection connection {:keys [since began]} {:keys [idle header]} ^long now]
-  (or (< (long idle) (- now (long since)))
+(defn- late? [^Connection connection {:keys [since began]} {:keys [idle header handshake]} ^long now]
+  (or (< (long (if (instance? NegotiatingServerConnection connection) handshake idle)) (- now (long since)))
       (and began
            (instance? Connection$UpgradeFrom connection) ; Jetty's class of HTTP/1; HTTP/2 has pings
            (< (long header) (- now (long began))))))

@@ -13,6 +13,7 @@
     2. The lock of the exchange orders T1, which begins the watch or asks again, and T2, which ends it for good."
   {:no-doc true}
   (:require
+   [magnetar.http.tls :as tls]
    [magnetar.impl.runtime])
   (:import
    (java.io IOException)
@@ -20,7 +21,7 @@
    (java.util.concurrent.locks ReentrantLock)
    (org.eclipse.jetty.io AbstractEndPoint Connection$UpgradeFrom)
    (org.eclipse.jetty.server Request)
-   (org.eclipse.jetty.util Callback)
+   (org.eclipse.jetty.util BufferUtil Callback)
    (org.eclipse.jetty.util.thread Invocable$InvocationType)))
 
 (set! *warn-on-reflection* true)
@@ -35,11 +36,18 @@
                (instance? SocketChannel (.getTransport end-point)))
       end-point)))
 
+(defn- ended?
+  "True at the end of a stream of TLS. A fill of no bytes takes records apart, and keeps what is in them."
+  [^AbstractEndPoint end-point]
+  (neg? (.fill end-point BufferUtil/EMPTY_BUFFER)))
+
 (defn- nothing-to-read?
   "True of a socket that an event of reading was told of, and that has no byte: the client has closed it or reset it."
   [^AbstractEndPoint end-point]
   (try
-    (zero? (.available (.getInputStream (.socket ^SocketChannel (.getTransport end-point)))))
+    (if (tls/secure? end-point)
+      (ended? end-point)
+      (zero? (.available (.getInputStream (.socket ^SocketChannel (.getTransport end-point))))))
     (catch IOException _ true)))
 
 (defn- locked [^ReentrantLock lock f]

@@ -2,6 +2,7 @@
   "Checks the options of a server."
   {:no-doc true}
   (:require
+   [magnetar.http.tls :as tls]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]))
 
@@ -11,6 +12,7 @@
   "What a server has where no option says otherwise."
   {:port 8080
    :host nil
+   :tls nil
    :http2 true
    :request-timeout 30000
    :header-timeout 10000
@@ -44,6 +46,7 @@
   (case what
     :port (check-port x)
     :host (check-host x)
+    :tls (tls/checked x)
     :http2 (arguments/flag :http2 x)
     (:header-timeout :idle-timeout) (arguments/period what x)
     (:request-timeout :drain-timeout) (arguments/nanos what x)
@@ -56,4 +59,4 @@
   [operation options]
   (arguments/options operation known options)
   (run! check options)
-  (merge defaults options))
+  (update (merge defaults options) :tls tls/checked))

@@ -3,9 +3,11 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.http.tls :as tls]
    [magnetar.impl.runtime])
   (:import
    (java.io InputStream)
+   (java.util Locale)
    (org.eclipse.jetty.http HttpField HttpHeader HttpURI)
    (org.eclipse.jetty.server ConnectionMetaData Request)))
 
@@ -41,10 +43,15 @@
   [content-type]
   (some->> content-type (re-find #"(?i);\s*charset=\s*\"?([^\s;\"]+)") second))
 
+(def ^:private usual-methods
+  {"GET" :get "HEAD" :head "POST" :post "PUT" :put "DELETE" :delete "OPTIONS" :options "PATCH" :patch})
+
 (defn method
   "The method, as :get."
   [^Request request]
-  (keyword (str/lower-case (.getMethod request))))
+  (let [name (.getMethod request)]
+    (or (usual-methods name)
+        (keyword (.toLowerCase name Locale/ROOT)))))
 
 (defn body?
   "False if the request is known to have no body."
@@ -66,19 +73,20 @@
         content-type (get headers "content-type")
         length (some-> (get headers "content-length") parse-long)
         ^ConnectionMetaData connection (.getConnectionMetaData request)
+        secure? (tls/secure? (.getEndPoint (.getConnection connection)))
         query (.getQuery uri)
         encoding (charset content-type)]
     (cond-> {:server-port (Request/getServerPort request)
              :server-name (Request/getServerName request)
              :remote-addr (without-brackets (Request/getRemoteAddr request))
              :uri (path uri)
-             :scheme (if (.isSecure request) :https :http)
+             :scheme (if secure? :https :http)
              :request-method (method request)
              :protocol (.asString (.getHttpVersion connection))
              :headers headers
              :body body
              :query-string query
-             :ssl-client-cert nil}
+             :ssl-client-cert (when secure? (tls/client-certificate (.getEndPoint (.getConnection connection))))}
       content-type (assoc :content-type content-type)
       length (assoc :content-length length)
       encoding (assoc :character-encoding encoding))))

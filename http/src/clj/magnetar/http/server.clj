@@ -11,6 +11,7 @@
    [magnetar.http.exchange :as exchange]
    [magnetar.http.refusals :as refusals]
    [magnetar.http.response :as response]
+   [magnetar.http.tls :as tls]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
@@ -24,7 +25,7 @@
    (magnetar.http.exchange Exchange)
    (magnetar.kernel.process Owned)
    (org.eclipse.jetty.http2 WindowRateControl$Factory)
-   (org.eclipse.jetty.http2.server AbstractHTTP2ServerConnectionFactory HTTP2CServerConnectionFactory)
+   (org.eclipse.jetty.http2.server AbstractHTTP2ServerConnectionFactory HTTP2CServerConnectionFactory HTTP2ServerConnectionFactory)
    (org.eclipse.jetty.io EofException)
    (org.eclipse.jetty.server ConnectionFactory ConnectionFactory$Upgrading Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request Request$Handler Response Server ServerConnector)
    (org.eclipse.jetty.server.handler ErrorHandler)
@@ -89,19 +90,25 @@
       (when (= "PRI" (.getMethod request))
         (.upgradeConnection factory connector end-point request headers)))))
 
-(defn- plain-factories
+(defn- add-plain-factories
   "Adds what serves connections without TLS to the connector."
-  [^ServerConnector connector configuration {:keys [http2] :as options}]
+  [^ServerConnector connector ^HttpConfiguration configuration {:keys [http2] :as options}]
   (.addConnectionFactory connector (HttpConnectionFactory. configuration))
   (when http2
-    (let [factory (doto (HTTP2CServerConnectionFactory. ^HttpConfiguration configuration) (http2-settings options))]
+    (let [factory (doto (HTTP2CServerConnectionFactory. configuration) (http2-settings options))]
       (.addBean connector factory)
       (.addConnectionFactory connector (prior-knowledge factory)))))
+
+(defn- add-factories [connector ^HttpConfiguration configuration {:keys [tls http2] :as options}]
+  (if tls
+    (tls/add-factories connector tls (HttpConnectionFactory. configuration)
+                       (when http2 (doto (HTTP2ServerConnectionFactory. configuration) (http2-settings options))))
+    (add-plain-factories connector configuration options)))
 
 (defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options}]
   (let [idle (clock/millis (clock/nanos idle-timeout))]
     (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory []))
-      (plain-factories (configuration options) options)
+      (add-factories (configuration options) options)
       (.setPort port)
       (.setHost host)
       (.setIdleTimeout idle)
@@ -151,13 +158,15 @@
 
 ;; ---- start
 
-(defn- limits [{:keys [idle-timeout header-timeout]}]
-  {:idle (clock/nanos idle-timeout) :header (clock/nanos header-timeout)})
+(defn- limits [{:keys [idle-timeout header-timeout tls]}]
+  {:idle (clock/nanos idle-timeout)
+   :header (clock/nanos header-timeout)
+   :handshake (clock/nanos (:handshake-timeout tls idle-timeout))})
 
 (defn- period
   "How often a server is looked after, in milliseconds: often enough for its shortest time-out."
-  [{:keys [idle header]}]
-  (-> (quot (min (long idle) (long header)) 4000000) (min 250) (max 5)))
+  [limits]
+  (-> (quot (long (apply min (vals limits))) 4000000) (min 250) (max 5)))
 
 (defn- service [handler {:keys [max-concurrent max-queue drain-timeout] :as options}]
   {:handler handler

@@ -6,7 +6,7 @@
    [magnetar.application :as application]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect connect-http2 eventually get-frame get-raw home read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect connect-http2 eventually for-version get-frame get-raw home read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
@@ -67,9 +67,9 @@
         ended (promise)]
     (with-failures [failures]
       (with-server [server (fn [{:keys [uri] :as request}]
-                             (if (= "/" uri) {:status 200} ((hanging began ended) request))) nil]
+                             (if (= "/" uri) {:status 200} ((hanging began ended) request))) (for-version 2)]
         (let [^HttpClient client (client 2)]
-          (.send client (request server "GET" "/" nil) (HttpResponse$BodyHandlers/ofString)) ; the upgrade to HTTP/2
+          (.send client (request server "GET" "/" nil) (HttpResponse$BodyHandlers/ofString)) ; the connection
           (let [asked (.sendAsync client (request server "GET" "/orders" nil) (HttpResponse$BodyHandlers/ofString))]
             (value-of began)
             (.cancel asked true)

@@ -6,7 +6,7 @@
    [magnetar.channel :as channel]
    [magnetar.http :as http]
    [magnetar.http.events :as events]
-   [magnetar.http.support :refer [client connect eventually get-raw request request-text send-text with-failures with-server]]
+   [magnetar.http.support :refer [client connect eventually for-version get-raw request request-text send-text with-failures with-server]]
    [magnetar.impl.runtime])
   (:import
    (java.io BufferedReader InputStreamReader)
@@ -43,7 +43,7 @@
   (doseq [version [1 2]]
     (testing (str "HTTP/" version)
       (let [ch (channel/chan)]
-        (with-server [server (fn [_] (http/events ch)) nil]
+        (with-server [server (fn [_] (http/events ch)) (for-version version)]
           (let [asked (future (lines server version))]
             (channel/put ch "first")
             (let [in ^BufferedReader @asked]

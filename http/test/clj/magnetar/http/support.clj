@@ -2,13 +2,17 @@
   "What the tests of HTTP servers share: servers, clients of bare sockets, and waiting with a bound."
   (:require
    [clojure.string :as str]
+   [magnetar.dev.certificates :as certificates]
    [magnetar.http :as http]
+   [magnetar.net.contexts :as contexts]
    [magnetar.report :as report])
   (:import
    (java.io ByteArrayOutputStream IOException InputStream)
    (java.net Socket SocketTimeoutException URI)
    (java.net.http HttpClient HttpClient$Version HttpRequest HttpRequest$BodyPublishers HttpResponse HttpResponse$BodyHandlers)
-   (java.nio.charset StandardCharsets)))
+   (java.nio.charset StandardCharsets)
+   (javax.net.ssl SSLContext)
+   (magnetar.http.server HttpServer)))
 
 (set! *warn-on-reflection* true)
 
@@ -171,17 +175,39 @@
 
 ;; ---- the client of the JDK
 
+(defn tls
+  "The option :tls of a server with this certificate."
+  [name & [options]]
+  (merge (certificates/identity-of name) options))
+
+(defn- context
+  "What the client trusts, and its own certificate if it has one."
+  ^SSLContext [name]
+  (contexts/context (contexts/of-client (merge {:verify :verify-peer :cacertfile (certificates/path "ca.pem")}
+                                               (when name (certificates/identity-of name))))))
+
 (defn client
-  "A client of HTTP/2 or HTTP/1.1."
-  ^HttpClient [version]
-  (-> (HttpClient/newBuilder)
-      (.version (if (= 2 version) HttpClient$Version/HTTP_2 HttpClient$Version/HTTP_1_1))
-      (.build)))
+  "A client of HTTP/2 or HTTP/1.1, with a certificate or none. The JDK's speaks HTTP/2 with TLS alone."
+  (^HttpClient [version] (client version nil))
+  (^HttpClient [version certificate]
+   (-> (HttpClient/newBuilder)
+       (.version (if (= 2 version) HttpClient$Version/HTTP_2 HttpClient$Version/HTTP_1_1))
+       (.sslContext (context certificate))
+       (.build))))
+
+(defn for-version
+  "The options of a server that a client of this version needs."
+  [version]
+  (when (= 2 version)
+    {:tls (tls "server")}))
+
+(defn- scheme [server]
+  (if (:tls (:options (.-service ^HttpServer server))) "https" "http"))
 
 (defn request
   "A request for the client: of a method, with a body that is a string or nil."
   ^HttpRequest [server method path body]
-  (-> (HttpRequest/newBuilder (URI. (str "http://" home ":" (http/port server) path)))
+  (-> (HttpRequest/newBuilder (URI. (str (scheme server) "://" home ":" (http/port server) path)))
       (.method method (if body (HttpRequest$BodyPublishers/ofString body) (HttpRequest$BodyPublishers/noBody)))
       (.build)))
 

@@ -1,10 +1,9 @@
-(ns magnetar.net-certificates
+(ns magnetar.dev.certificates
   "Certificates for tests of TLS, made by the JDK's keytool in a temporary folder."
   (:require
    [clojure.java.io :as io]
    [clojure.java.shell :as shell]
-   [clojure.string :as str]
-   [magnetar.support :as support])
+   [clojure.string :as str])
   (:import
    (java.io File)
    (java.nio.file Files)

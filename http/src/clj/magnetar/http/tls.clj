@@ -1,0 +1,65 @@
+(ns magnetar.http.tls
+  "Connections with TLS. The engines are those of magnetar.net, so certificates are renewed without a restart. ALPN chooses HTTP/2 or HTTP/1.1."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.net.contexts :as contexts]
+   [magnetar.net.tls :as tls]
+   [magnetar.net.tls-options :as tls-options])
+  (:import
+   (java.security.cert X509Certificate)
+   (javax.net.ssl SSLPeerUnverifiedException)
+   (org.eclipse.jetty.alpn.server ALPNServerConnectionFactory)
+   (org.eclipse.jetty.io EndPoint)
+   (org.eclipse.jetty.io.ssl SslConnection$SslEndPoint)
+   (org.eclipse.jetty.server HttpConnectionFactory ServerConnector SslConnectionFactory)
+   (org.eclipse.jetty.util.ssl SslContextFactory$Server)))
+
+(set! *warn-on-reflection* true)
+
+(defn checked
+  "The settings of TLS, with defaults; nil if the server has none."
+  [tls]
+  (when (contains? tls :alpn-preferred-protocols)
+    (arguments/misuse :magnetar/bad-option
+                      "`:tls` of an HTTP server has no :alpn-preferred-protocols: the server offers HTTP/2, unless :http2 is false, and HTTP/1.1."
+                      {:options tls}))
+  (tls-options/checked :server tls))
+
+(defn- context-factory
+  "Makes the engine of each connection. Throws what is wrong with the files."
+  ^SslContextFactory$Server [settings]
+  (let [source (contexts/source settings)
+        engine #(tls/engine-of-server source settings)]
+    (doto (proxy [SslContextFactory$Server] []
+            (newSSLEngine
+              ([] (engine))
+              ([_] (engine))
+              ([_ _] (engine))))
+      (.setSslContext (contexts/context source))
+      (.setRenegotiationAllowed false))))
+
+(defn add-factories
+  "Adds what serves connections with TLS to the connector. `http2` is the factory of HTTP/2, or nil."
+  [^ServerConnector connector settings ^HttpConnectionFactory http1 http2]
+  (let [protocols (into-array String (if http2 ["h2" "http/1.1"] ["http/1.1"]))
+        alpn (doto (ALPNServerConnectionFactory. ^"[Ljava.lang.String;" protocols)
+               (.setDefaultProtocol "http/1.1"))
+        ssl (doto (SslConnectionFactory. (context-factory settings) (.getProtocol alpn))
+              (.setEnsureSecureRequestCustomizer false))]
+    (doseq [factory (remove nil? [ssl alpn http2 http1])]
+      (.addConnectionFactory connector factory))
+    (.setDefaultProtocol connector (.getProtocol ssl))))
+
+(defn secure?
+  "Is it the end of a connection with TLS?"
+  [^EndPoint end-point]
+  (instance? SslConnection$SslEndPoint end-point))
+
+(defn client-certificate
+  "The certificate of the client, or nil."
+  ^X509Certificate [^SslConnection$SslEndPoint end-point]
+  (try
+    (first (.getPeerCertificates (.getSession (.getSSLEngine (.getSslConnection end-point)))))
+    (catch SSLPeerUnverifiedException _ nil)))
