@@ -129,7 +129,7 @@
   {:added "0.2"}
   ([handler] (start-link handler nil))
   ([handler options]
-   (let [checked (checked "start-link" handler (dissoc options :name))]
+   (let [checked (checked "start-link" handler (if (map? options) (dissoc options :name) options))]
      (gs/start-link process [handler checked] (select-keys options [:name])))))
 
 (defn- server-of ^HttpServer [operation x]
@@ -179,11 +179,11 @@
   See also `start-link`, whose server stops with its process."
   {:added "0.2"}
   ([server] (stop server nil))
-  ([server {:keys [timeout] :or {timeout 5000} :as options}]
+  ([server options]
    (arguments/options "stop" [:timeout] options)
    (when-not (instance? HttpServer server)
      (refusals/not-a-server "stop" server))
-   (server/stop server (arguments/nanos :timeout timeout))))
+   (server/stop server (arguments/nanos :timeout (:timeout options 5000)))))
 
 ;; ---- answers
 
@@ -208,11 +208,12 @@
         (http/events ch)))"
   {:added "0.2"}
   ([ch] (events ch nil))
-  ([ch {:keys [heartbeat] :or {heartbeat 15000} :as options}]
+  ([ch options]
    (arguments/options "events" [:heartbeat] options)
-   (arguments/period :heartbeat heartbeat)
-   (when-not (channel/channel? ch)
-     (arguments/misuse :magnetar/not-a-channel (str "`events` wants a channel; this is " (arguments/show ch) ".") {:value ch}))
-   {:status 200
-    :headers {"Content-Type" "text/event-stream" "Cache-Control" "no-cache"}
-    :body (Events. ch heartbeat)}))
+   (let [heartbeat (:heartbeat options 15000)]
+     (arguments/period :heartbeat heartbeat)
+     (when-not (channel/channel? ch)
+       (arguments/misuse :magnetar/not-a-channel (str "`events` wants a channel; this is " (arguments/show ch) ".") {:value ch}))
+     {:status 200
+      :headers {"Content-Type" "text/event-stream" "Cache-Control" "no-cache"}
+      :body (Events. ch heartbeat)})))

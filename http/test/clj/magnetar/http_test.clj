@@ -146,6 +146,7 @@
   (are [response sentence] (let [[status _ [[_ message] & others]] (answered-and-reported (constantly response))]
                              (and (= 500 status) (nil? others) (str/includes? message sentence)))
     nil "it has to be a map with :status, :headers and :body; this is nil."
+    '(1) "it has to be a map with :status, :headers and :body; this is (1)."
     "hello" "it has to be a map with :status, :headers and :body; this is \"hello\"."
     {:status "200"} ":status has to be a whole number from 200 to 599; this is \"200\"."
     {:body "x"} ":status has to be a whole number from 200 to 599; this is nil."
@@ -225,6 +226,9 @@
     :magnetar/bad-option ":max-body is a whole number from 0 up" #(http/start identity {:port 0 :max-body -1})
     :magnetar/bad-duration ":idle-timeout is a duration above 0 that ends" #(http/start identity {:port 0 :idle-timeout 0})
     :magnetar/bad-option ":host is the name or the address" #(http/start identity {:port 0 :host 1})
+    :magnetar/bad-options "takes its options as a map; this is [:port 0]." #(http/start identity [:port 0])
+    :magnetar/bad-options "takes its options as a map; this is [:port 0]." #(http/start-link identity [:port 0])
+    :magnetar/bad-options "takes its options as a map; this is (:timeout)." #(http/stop nil '(:timeout))
     :magnetar/not-a-server "`port` wants a server" #(http/port 1)
     :magnetar/not-a-server "`stop` wants a server" #(http/stop nil)))
 

@@ -33,7 +33,7 @@
         end-point (.getEndPoint connection)]
     (when (and (instance? Connection$UpgradeFrom connection) ; Jetty's class of HTTP/1
                (instance? AbstractEndPoint end-point)
-               (instance? SocketChannel (.getTransport end-point)))
+               (or (tls/secure? end-point) (instance? SocketChannel (.getTransport end-point))))
       end-point)))
 
 (defn- ended?

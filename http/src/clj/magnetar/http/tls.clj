@@ -21,7 +21,7 @@
 (defn checked
   "The settings of TLS, with defaults; nil if the server has none."
   [tls]
-  (when (contains? tls :alpn-preferred-protocols)
+  (when (and (map? tls) (contains? tls :alpn-preferred-protocols))
     (arguments/misuse :magnetar/bad-option
                       "`:tls` of an HTTP server has no :alpn-preferred-protocols: the server offers HTTP/2, unless :http2 is false, and HTTP/1.1."
                       {:options tls}))

@@ -6,7 +6,7 @@
    [magnetar.application :as application]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect connect-http2 eventually for-version get-frame get-raw home read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect connect-http2 eventually for-version get-frame get-raw home read-frame read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
@@ -15,7 +15,8 @@
    (java.net ConnectException Socket)
    (java.net.http HttpClient HttpResponse$BodyHandlers)
    (magnetar.http.exchange Exchange)
-   (magnetar.http.server HttpServer)))
+   (magnetar.http.server HttpServer)
+   (org.eclipse.jetty.io AbstractEndPoint)))
 
 (set! *warn-on-reflection* true)
 
@@ -116,6 +117,35 @@
         (deliver go true)
         (is (= ["/a" "/b"] [(:body (read-response socket)) (:body (read-response socket))]))))))
 
+(defn- stale-event
+  "Tells the watch of the request in progress what Jetty's selector would tell of bytes that were read meanwhile."
+  [^HttpServer server]
+  (doseq [^Exchange x (:in-progress (.-service server))
+          :let [[^AbstractEndPoint end-point] @(.-watch x)]]
+    (.fillable (.getFillInterest end-point))))
+
+(deftest a-stale-event-of-the-selector-is-no-departure
+  (let [go (promise)
+        ended (promise)]
+    (with-server [server (fn [_]
+                           (value-of go)
+                           (scope/sleep 1) ; throws if the request was cancelled
+                           {:status 200 :headers {} :body "ok"}) nil]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/"))
+        (is (eventually (watched? server)))
+        (stale-event server)
+        (deliver go true)
+        (is (= "ok" (:body (read-response socket)))))
+      (testing "and the watch goes on"
+        (with-server [server (hanging (promise) ended) nil]
+          (let [socket (connect server)]
+            (send-text socket (request-text "GET" "/orders"))
+            (is (eventually (watched? server)))
+            (stale-event server)
+            (.close socket)
+            (is (= "/orders" (value-of ended)))))))))
+
 ;; ---- stop
 
 (defn- refused? [port]
@@ -138,10 +168,26 @@
         (send-text idle (request-text "GET" "/late"))
         (is (= 503 (:status (read-response idle))))
         (deliver go true)
-        (is (= "done" (:body (read-response busy))))
+        (let [{:keys [head body]} (read-response busy)]
+          (is (= "done" body))
+          (is (re-find #"(?i)\r\nconnection: close\r\n" head)))
         (is (= 0 (value-of stopped)))
         (is (= "" (read-rest busy)))))
     (is (= 0 (http/stop server)))))
+
+(deftest a-stop-tells-the-clients-of-http-2
+  (let [began (promise)
+        go (promise)
+        server (http/start (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"}) {:port 0 :host home})]
+    (with-open [socket (connect-http2 server)]
+      (send-bytes socket [(get-frame 1)])
+      (value-of began)
+      (let [stopped (future (http/stop server {:timeout 20000}))
+            frames (repeatedly #(read-frame socket))]
+        (is (some? (first (filter #(contains? #{nil 7} (:type %)) frames)))) ; GOAWAY, and not the end
+        (deliver go true)
+        (is (= (map int "done") (:payload (first (filter #(contains? #{nil 0} (:type %)) frames)))))
+        (is (= 0 (value-of stopped)))))))
 
 (deftest a-stop-cuts-what-takes-too-long
   (let [began (promise)

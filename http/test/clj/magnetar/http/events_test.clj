@@ -96,5 +96,6 @@
 (deftest misuse-is-refused-at-once
   (are [id f] (= id (try (f) (catch Exception e (:magnetar/reason (ex-data e)))))
     :magnetar/not-a-channel #(http/events 1)
+    :magnetar/bad-options #(http/events (channel/chan) '(:heartbeat))
     :magnetar/unknown-option #(http/events (channel/chan) {:hartbeat 1})
     :magnetar/bad-duration #(http/events (channel/chan) {:heartbeat 0})))

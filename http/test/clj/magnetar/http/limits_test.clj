@@ -89,6 +89,27 @@
         (is (true? (value-of ended))))
       (is (= [] @failures)))))
 
+(deftest a-body-that-stalls-is-not-waited-for
+  (let [ended (promise)]
+    (with-failures [failures]
+      (with-server [server #(try (slurping %) (finally (deliver ended true))) {:idle-timeout 200}]
+        (is (= 408 (status-of (exchange server (str (request-text "POST" "/" "Content-Length: 10") "12345")))))
+        (is (true? (value-of ended))))
+      (is (= [] @failures)))))
+
+(deftest a-handler-that-has-given-the-body-up-may-still-be-late
+  (with-failures [failures]
+    (with-server [server (fn [{:keys [body]}]
+                           (try (slurp body) (catch IOException _))
+                           (scope/sleep 100000)) {:idle-timeout 50 :request-timeout 500}]
+      (is (= 503 (status-of (exchange server (str (request-text "POST" "/" "Content-Length: 10") "12345"))))))
+    (is (= [:magnetar/deadline] (map (comp :magnetar/reason ex-data :error) @failures)))))
+
+(deftest an-upgrade-to-http-2-is-refused
+  (with-server [server ok nil]
+    (is (str/starts-with? (get-raw server "/" "Connection: Upgrade, HTTP2-Settings" "Upgrade: h2c" "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
+                          "HTTP/1.1 200 OK\r\n"))))
+
 (deftest a-chunk-that-is-no-chunk-is-refused
   (with-failures [failures]
     (with-server [server slurping nil]
@@ -122,6 +143,26 @@
         (with-open [socket (connect server)]
           (send-text socket (request-text "GET" "/"))
           (is (true? (value-of ended)))
+          (is (eventually (zero? (long (:running (http/status server))))))))
+      (is (= [] @failures)))))
+
+(defn- take-a-byte-now-and-then
+  "Lets the server send a byte of stream 1, again and again until it has no request."
+  [server socket]
+  (loop []
+    (when-not (zero? (long (:running (http/status server))))
+      (when (try (send-bytes socket [(frame 8 0 1 [0 0 0 1])]) true (catch IOException _))
+        (Thread/onSpinWait)
+        (recur)))))
+
+(deftest a-client-that-reads-slowly-is-dropped
+  (let [began (promise)]
+    (with-failures [failures]
+      (with-server [server (fn [_] (deliver began true) {:status 200 :headers {} :body (apply str (repeat 200000 "a"))}) {:idle-timeout 300}]
+        (with-open [socket (connect server)]
+          (send-bytes socket [(.getBytes "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") (frame 4 0 0 [0 4 0 0 0 1]) (get-frame 1)]) ; a window of one byte
+          (value-of began)
+          (take-a-byte-now-and-then server socket)
           (is (eventually (zero? (long (:running (http/status server))))))))
       (is (= [] @failures)))))
 
