@@ -11,30 +11,35 @@
   look    port status
   answer  events
 
-  The server is Jetty, for HTTP/1.1 and HTTP/2 without TLS. A handler may block, since it runs on a fiber. It
+  The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a fiber. It
   runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is cancelled:
   the handler ends where it waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are
   not seen by handlers.
 
-  A request is a map with the keys of Ring's SPEC. A response is a map of :status, :headers and :body. The
-  body is nil, a string, an array of bytes, a seq, a File, an InputStream, or a channel of strings and arrays
-  of bytes. Other bodies are written by ring.core.protocols if Ring is on the class path.
+  A request is a map with the keys of Ring's SPEC, and :magnetar.http/scope. What is forked in this scope may
+  feed the body of the response. It is cancelled when that has been sent, as well. A response is a map of
+  :status, :headers and :body. The body is nil, a string, an array of bytes, a seq, a File, an InputStream, or
+  a channel of strings and arrays of bytes. Other bodies are written by ring.core.protocols if Ring is on the
+  class path.
 
   Options of `start` and `start-link`:
 
     :port             where to listen, 0 for a free port. Default 8080
     :host             the address of this machine to listen on. Default: all of them
+    :tls              a map of the options of TLS of `magnetar.net/listen`, as {:certfile .. :keyfile ..}.
+                      Default: no TLS
     :http2            false: HTTP/1.1 alone. Default true
-    :request-timeout  how long a request may take until the handler has returned, a duration or :infinity.
-                      After it the client gets status 503. Default 30000 ms
+    :request-timeout  how long a request may take until the handler has returned, a duration or :infinity. The
+                      time that it waits for its turn counts as well. After it the client gets status 503.
+                      Default 30000 ms
     :max-concurrent   how many requests run at a time. Default 1000
     :max-queue        how many more may wait. One more makes the request that has waited longest fail with
                       status 503 and a Retry-After. Default 1000
     :max-header       the most bytes of the head of a request: its first line and its headers. Default 8192
     :max-body         the most bytes of the body of a request. Default 1048576 (1 MiB)
     :header-timeout   how long the head of a request may take to arrive. Default 10000 ms
-    :idle-timeout     how long a connection may be without a request, and a client may read nothing of a
-                      response. Default 60000 ms
+    :idle-timeout     how long a connection may be without a request, a body may be without a byte, and a
+                      client may take to read a part of a response, 64 KiB at most. Default 60000 ms
     :max-connections  how many connections may be open; others wait to be accepted. Default 10000
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
     :max-events       how many resets, pings and settings of HTTP/2 one connection may send in a second before
@@ -71,8 +76,9 @@
 
   It runs until `stop`. In a program of supervisors prefer `start-link`.
 
-  Throws an ExceptionInfo of :magnetar/port-in-use if it cannot listen there. Throws an
-  IllegalArgumentException for an option that is wrong, or if the handler is not a function.
+  Throws an ExceptionInfo of :magnetar/port-in-use if it cannot listen there, and one of
+  :magnetar/bad-tls-file for a certificate that will not do. Throws an IllegalArgumentException for an option
+  that is wrong, or if the handler is not a function.
 
   Options: see the namespace.
 
@@ -161,11 +167,11 @@
   (server/status (server-of "status" server)))
 
 (defn stop
-  "Stops a server of `start`; returns how many requests were cut.
+  "Stops a server of `start`; returns how many requests were cancelled.
 
   It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
-  not ended in time are cancelled. Their clients get status 503, or see the connection cut if the response has
-  begun. A second `stop` returns 0.
+  not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end of
+  a response that has begun. A second `stop` returns 0.
 
   Blocks until all requests have ended, at most a second longer than :timeout.
 

@@ -18,7 +18,7 @@
 
 (defn- refuse [what event]
   (throw (refusals/bad-response (str "An event is a string or a map of :data, :event, :id and :retry; " what ": " (arguments/show event)
-                                     ". The connection is cut.") event)))
+                                     ". The connection is closed.") event)))
 
 (defn- line [event [what value]]
   (if (= :retry what)

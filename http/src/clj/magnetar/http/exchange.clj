@@ -78,7 +78,7 @@
 
 ;; ---- failures
 
-(defn- cut
+(defn- abort
   "Ends the connection, or the stream of HTTP/2, so that the client does not take the response as complete."
   [^Exchange x e]
   (end-watch x)
@@ -161,7 +161,7 @@
     (report x e outcome)
     (when (claim x)
       (if (or (= :gone outcome) (.isCommitted ^Response (.-response x)))
-        (cut x e)
+        (abort x e)
         (answer x outcome)))))
 
 (defn- last-callback

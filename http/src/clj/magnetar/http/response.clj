@@ -132,7 +132,7 @@
     (bytes? body) body
     (string? body) (.getBytes ^String body charset)
     :else (throw (refusals/bad-response
-                   (str "A channel as :body takes strings and arrays of bytes; this is " (arguments/show body) ". The connection is cut.") body))))
+                   (str "A channel as :body takes strings and arrays of bytes; this is " (arguments/show body) ". The connection is closed.") body))))
 
 ;; What sends a body of this kind: `facts` is the atom of the exchange. `left` is an array of one: how many bytes of the Content-Length have not
 ;; been sent, below 0 if there is none. `since` is the instant at which the client began to be waited for, Long/MAX_VALUE while it is not.
@@ -278,7 +278,7 @@
 
 (defn- send-in-chunks
   "Lets a body without a length be sent in chunks where HTTP/1.1 would end it by the end of the connection. Then the client could not tell a
-  response that was cut from one that is complete."
+  response that was aborted from one that is complete."
   [^Response response]
   (let [fields (.getHeaders response)
         version (.getHttpVersion (.getConnectionMetaData (.getRequest response)))]

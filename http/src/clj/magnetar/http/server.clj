@@ -252,14 +252,14 @@
                   (recur))))))
 
 (def ^:private unwinding-nanos
-  "How long the requests that were cut may take to clean up."
+  "How long the requests that were cancelled may take to clean up."
   1000000000)
 
-(defn- cut-all [in-progress]
-  (let [cut (vec in-progress)]
-    (run! exchange/stop cut)
+(defn- cancel-all [in-progress]
+  (let [cancelled (vec in-progress)]
+    (run! exchange/stop cancelled)
     (await-none in-progress unwinding-nanos)
-    (count cut)))
+    (count cancelled)))
 
 (defn- refuse-more
   "Closes the port, and tells the clients of open connections to send no more: responses of HTTP/1.1 end their connections, and HTTP/2 has a frame
@@ -277,12 +277,12 @@
   (stop-quietly (.-jetty server)))
 
 (defn stop
-  "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cut."
+  "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cancelled."
   [^HttpServer server nanos]
   (if (refuse-more server)
     (let [in-progress (:in-progress (.-service server))]
       (try
-        (if (await-none in-progress nanos) 0 (cut-all in-progress))
+        (if (await-none in-progress nanos) 0 (cancel-all in-progress))
         (finally (end server))))
     0))
 

@@ -1,0 +1,3 @@
+module magnetar/http
+
+go 1.19

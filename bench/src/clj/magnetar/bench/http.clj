@@ -1,0 +1,77 @@
+(ns magnetar.bench.http
+  "Servers for load programs such as wrk and h2load: the same two routes by magnetar.http, and by bare Jetty on virtual threads.
+
+  GET /hello answers a line. POST /echo answers the body of the request, as JSON. `bench/peers/http/main.go` does the same in Go.
+
+    bin/magnetar run -A:http --paths http/src/clj:bench/src/clj bench/src/clj/magnetar/bench/http.clj magnetar 8080"
+  (:require
+   [magnetar.http :as http])
+  (:import
+   (java.io InputStream)
+   (java.nio ByteBuffer)
+   (java.nio.charset StandardCharsets)
+   (java.util.concurrent Executors)
+   (org.eclipse.jetty.http2.server HTTP2CServerConnectionFactory)
+   (org.eclipse.jetty.io Content$Source)
+   (org.eclipse.jetty.server ConnectionFactory Handler Handler$Abstract HttpConfiguration HttpConnectionFactory Request Response Server ServerConnector)
+   (org.eclipse.jetty.util.thread QueuedThreadPool)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- ours
+
+(defn- handler [{:keys [uri body]}]
+  (if (= "/echo" uri)
+    {:status 200 :headers {"Content-Type" "application/json"} :body (.readAllBytes ^InputStream body)}
+    {:status 200 :headers {"Content-Type" "text/plain"} :body "hello world\n"}))
+
+(defn start-magnetar
+  "Starts magnetar.http with its usual limits, the door among them; returns the port.
+
+  Example: (start-magnetar 0)"
+  [port]
+  (http/port (http/start handler {:port port :host "127.0.0.1"})))
+
+;; ---- bare Jetty
+
+(def ^:private ^bytes hello (.getBytes "hello world\n" StandardCharsets/UTF_8))
+
+(defn- respond [^Response response type ^bytes content callback]
+  (.put (.getHeaders response) "Content-Type" ^String type)
+  (.write response true (ByteBuffer/wrap content) callback))
+
+(defn- jetty-handler ^Handler []
+  (proxy [Handler$Abstract] []
+    (handle [^Request request response callback]
+      (if (= "/echo" (.getPath (.getHttpURI request)))
+        (respond response "application/json" (.readAllBytes (Content$Source/asInputStream request)) callback)
+        (respond response "text/plain" hello callback))
+      true)))
+
+(defn start-jetty
+  "Starts Jetty with virtual threads and as many selectors as magnetar.http has; returns the port.
+
+  Example: (start-jetty 0)"
+  [port]
+  (let [selectors (max 1 (quot (.availableProcessors (Runtime/getRuntime)) 2))
+        pool (doto (QueuedThreadPool. (+ 4 selectors) (+ 4 selectors))
+               (.setReservedThreads 0)
+               (.setVirtualThreadsExecutor (Executors/newVirtualThreadPerTaskExecutor)))
+        server (Server. pool)
+        configuration (doto (HttpConfiguration.) (.setSendServerVersion false))
+        factories [(HttpConnectionFactory. configuration) (HTTP2CServerConnectionFactory. configuration)]
+        connector (doto (ServerConnector. server 1 selectors ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory factories))
+                    (.setHost "127.0.0.1")
+                    (.setPort port))]
+    (doto server
+      (.addConnector connector)
+      (.setHandler (jetty-handler))
+      (.start))
+    (.getLocalPort connector)))
+
+(defn -main
+  "Serves until it is ended. The arguments are \"magnetar\" or \"jetty\", and the port."
+  [which port]
+  (let [start (case which "magnetar" start-magnetar "jetty" start-jetty)]
+    (println "listens on" (start (parse-long port)))
+    @(promise)))
