@@ -36,7 +36,7 @@
   (when-not (and (string? value) (not (re-find #"[\r\n\u0000]" value)))
     (refuse (str "the value of the header " (arguments/show name) " has to be a string without line breaks") value)))
 
-(defn- check-header [[name value]]
+(defn- check-header [name value]
   (when-not (and (string? name) (re-matches token name))
     (refuse "the name of a header has to be a string of the characters that HTTP allows" name))
   (if (string? value)
@@ -73,16 +73,21 @@
   "The most bytes of the headers of a response. Clients refuse more, and Jetty would fail half way."
   16384)
 
-(defn- size-of-header ^long [[^String name value]]
+(defn- size-of-header ^long [^String name value]
   (if (string? value)
     (+ 4 (.length name) (.length ^String value)) ; a colon, a space and the end of the line
-    (transduce (map #(+ 4 (.length name) (.length ^String %))) + 0 value)))
+    (long (transduce (map #(+ 4 (.length name) (.length ^String %))) + 0 value))))
+
+(defn- add-checked
+  "The size of some headers and of one more, which is checked."
+  [size name value]
+  (check-header name value)
+  (+ (long size) (size-of-header name value)))
 
 (defn- check-headers [headers]
   (when-not (or (nil? headers) (map? headers))
     (refuse ":headers has to be a map" headers))
-  (run! check-header headers)
-  (let [size (long (transduce (map size-of-header) + 0 headers))]
+  (let [size (long (reduce-kv add-checked 0 headers))]
     (when (< (long most-head) size)
       (refuse (str "its headers have " size " bytes, and " most-head " are allowed") headers))))
 
@@ -135,7 +140,7 @@
                    (str "A channel as :body takes strings and arrays of bytes; this is " (arguments/show body) ". The connection is closed.") body))))
 
 ;; What sends a body of this kind: `facts` is the atom of the exchange. `left` is an array of one: how many bytes of the Content-Length have not
-;; been sent, below 0 if there is none. `since` is the instant at which the client began to be waited for, Long/MAX_VALUE while it is not.
+;; been sent, below 0 without a Content-Length. `since` is the instant at which the client began to be waited for, Long/MAX_VALUE while it is not.
 (deftype Sending [^Response response facts ^longs left ^AtomicLong since])
 
 (defn- wrong-length [^long left]

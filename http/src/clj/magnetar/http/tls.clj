@@ -1,5 +1,5 @@
 (ns magnetar.http.tls
-  "Connections with TLS. The engines are those of magnetar.net, so certificates are renewed without a restart. ALPN chooses HTTP/2 or HTTP/1.1."
+  "Connections with TLS. magnetar.net makes the engines, so certificates are renewed without a restart. ALPN chooses HTTP/2 or HTTP/1.1."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]

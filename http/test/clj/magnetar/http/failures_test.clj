@@ -109,7 +109,7 @@
                      (deliver first-part (WeakReference. text))
                      text)
                  50 (deliver collected (eventually (do (System/gc) (nil? (.get ^WeakReference @first-part)))))
-                 nil))]
+                 "x"))]
     (with-server [server (fn [_] {:status 200 :headers {} :body (map part (iterate inc 0))}) nil]
       (with-open [socket (connect server)]
         (send-text socket (request-text "GET" "/"))
