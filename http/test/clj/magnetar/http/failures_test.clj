@@ -34,14 +34,14 @@
       (are [status words response]
            (let [[status* sentence n] (status-and-report version (fn [] response))]
              (and (= [status 1] [status* n]) (str/includes? sentence words)))
-        500 "the body has 0 bytes" {:status 200 :headers {"Content-Length" "5"}}
-        500 "the body has 0 bytes" {:status 200 :headers {"content-length" "5"} :body ""}
-        500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" "five"} :body (stream-of "hello")}
-        500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" ["5" "6"]} :body (stream-of "hello")}
-        500 "is longer than its header Content-Length says" {:status 200 :headers {"Content-Length" "4"} :body (stream-of "hello")}
-        :cut "is 2 bytes shorter than its header" {:status 200 :headers {"Content-Length" "7"} :body (stream-of "hello")}
-        :cut "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (map str ["hello" "world"])}
-        500 "its headers have 20014 bytes, and 16384 are allowed" {:status 200 :headers {"Set-Cookie" (apply str (repeat 20000 "a"))}}))))
+           500 "the body has 0 bytes" {:status 200 :headers {"Content-Length" "5"}}
+           500 "the body has 0 bytes" {:status 200 :headers {"content-length" "5"} :body ""}
+           500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" "five"} :body (stream-of "hello")}
+           500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" ["5" "6"]} :body (stream-of "hello")}
+           500 "is longer than its header Content-Length says" {:status 200 :headers {"Content-Length" "4"} :body (stream-of "hello")}
+           :cut "is 2 bytes shorter than its header" {:status 200 :headers {"Content-Length" "7"} :body (stream-of "hello")}
+           :cut "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (map str ["hello" "world"])}
+           500 "its headers have 20014 bytes, and 16384 are allowed" {:status 200 :headers {"Set-Cookie" (apply str (repeat 20000 "a"))}}))))
 
 (deftest a-length-that-is-right-is-sent
   (doseq [version [1 2]]
