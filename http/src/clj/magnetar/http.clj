@@ -11,10 +11,10 @@
   look    port status
   answer  events
 
-  The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a fiber. It
-  runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is cancelled:
-  the handler ends where it waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are
-  not seen by handlers.
+  The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a
+  fiber. It runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is
+  cancelled: the handler ends where it waits, and its `finally` blocks run. Dynamic bindings of the caller
+  of `start` are not seen by handlers.
 
   A request is a map with the keys of Ring's SPEC, and :magnetar.http/scope. What is forked in this scope may
   feed the body of the response. It is cancelled when that has been sent, as well. A response is a map of
@@ -170,8 +170,8 @@
   "Stops a server of `start`; returns how many requests were cancelled.
 
   It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
-  not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end of
-  a response that has begun. A second `stop` returns 0.
+  not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
+  of a response that has begun. A second `stop` returns 0.
 
   Blocks until all requests have ended, at most a second longer than :timeout.
 
