@@ -9,7 +9,7 @@
   start   start start-link
   stop    stop
   look    port status
-  answer  events
+  answer  events websocket
 
   The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a
   fiber. It runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is
@@ -57,6 +57,7 @@
    [magnetar.http.options :as options]
    [magnetar.http.refusals :as refusals]
    [magnetar.http.server :as server]
+   [magnetar.http.upgrade :as upgrade]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -223,3 +224,52 @@
      {:status 200
       :headers {"Content-Type" "text/event-stream" "Cache-Control" "no-cache"}
       :body (Events. ch heartbeat)})))
+
+(defn websocket
+  "Returns a response that makes a WebSocket of the connection.
+
+  The handler gives it to a request of an upgrade; another request gets status 426. The socket runs on a fiber
+  and in a scope of its own, and keeps its place in :max-concurrent until it has closed. Its functions are in
+  `magnetar.http.websocket`. A peer is one of:
+
+    functions     {:on-open (fn [socket] ..), :on-message (fn [socket message] ..), :on-pong and :on-ping
+                  (fn [socket bytes] ..), :on-error (fn [socket throwable] ..), :on-close (fn [socket code
+                  reason] ..)}, each of them optional. They are called one after the other, and may block. If
+                  one throws, that is reported, and the socket is closed with 1011
+    channels      {:in ch :out ch}. Messages are put on :in, and what is put on :out is sent. If one of them is
+                  closed, the socket is closed with 1000. If the socket closes, both are closed
+    a process     its pid. It gets [:ws socket message], [:ws-error socket why] and [:ws-closed socket code
+                  reason]. :active says how many messages, as in `magnetar.net`. The socket is closed with 1001
+                  if the process ends
+    a listener    of ring.websocket.protocols
+
+  A message is a string, or an array of bytes; a listener of Ring gets a ByteBuffer. While the peer works on a
+  message, one more is read from the client, and no more. If the client disappears, the scope of the functions
+  is cancelled: they end where they wait, and :on-close is called with 1006. A client that closes in the usual
+  way lets them end, for :close-timeout at most.
+
+  Options:
+    :max-message    the most bytes of a message of the client. A longer one closes with 1009. Default 65536
+    :origins        which pages of a browser may open it: a set of origins as \"https://shop.example\", or
+                    :any. Others get status 403. Default: pages of the same host. Clients that send no Origin
+                    are not browsers, and may
+    :protocols      subprotocols, the best one first. The first that the client offers is chosen. Default []
+    :idle-timeout   how long the client may be silent, a duration or :infinity. It is sent pings, which it
+                    answers by itself. After it the socket is closed with 1001. Default 30000 ms
+    :send-timeout   how long a send may wait for its turn, and then for the client to read. After it the
+                    connection is cut. Default 30000 ms
+    :close-timeout  how long the peer and the client may take once one side has closed. Default 5000 ms
+    :active         of a process: :once, true, false or a number of messages. Default :once
+
+  Example:
+
+    (defn handler [request]
+      (http/websocket {:on-message (fn [socket text] (ws/send socket (str \"you said \" text)))}))
+
+  See also `events`, which is enough if the server alone sends.
+
+  Ring: a response with :ring.websocket/listener works too, with these defaults."
+  {:added "0.2"}
+  ([peer] (websocket peer nil))
+  ([peer options]
+   (upgrade/websocket peer options)))

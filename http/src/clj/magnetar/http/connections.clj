@@ -11,7 +11,8 @@
    (java.util Map)
    (org.eclipse.jetty.io Connection Connection$Listener Connection$UpgradeFrom)
    (org.eclipse.jetty.io.ssl SslConnection)
-   (org.eclipse.jetty.server NegotiatingServerConnection)))
+   (org.eclipse.jetty.server NegotiatingServerConnection)
+   (org.eclipse.jetty.websocket.core WebSocketConnection)))
 
 (set! *warn-on-reflection* true)
 
@@ -45,7 +46,9 @@
 
 (defn- look-at [^Map connections ^Connection connection limits busy? now]
   (when-some [known (.get connections connection)]
-    (if (or (busy? connection) (not= (:messages known) (.getMessagesIn connection)))
+    (if (or (busy? connection)
+            (instance? WebSocketConnection connection) ; has its own :idle-timeout
+            (not= (:messages known) (.getMessagesIn connection)))
       (.replace connections connection (first-sight connection now))
       (let [known (begun connection known now)]
         (.replace connections connection known)

@@ -13,6 +13,7 @@
    [magnetar.http.door :as door]
    [magnetar.http.request :as request]
    [magnetar.http.response :as response]
+   [magnetar.http.upgrade :as upgrade]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reports :as reports]
@@ -238,13 +239,25 @@
       (reports/stop-here e)
       (reports/report (.-site x) e))))
 
+(defn- switch
+  "Makes a WebSocket of the connection. It keeps the place at the door."
+  [^Exchange x ring-response entered]
+  (let [refusal (upgrade/refusal (.-request x) ring-response)]
+    (when (claim x)
+      (if refusal
+        (answer x refusal)
+        (do (end-watch x)
+            (vreset! entered false)
+            (upgrade/begin (.-service x) (.-request x) (.-response x) (.-callback x) ring-response))))))
+
 (defn- answer-handler
   "Calls the handler and sends its response. The volatiles hold what has to be ended afterwards."
   [x entered returned body]
   (within-deadline x #(call-handler x entered returned))
-  (if (identical? ::shed @returned)
-    (shed x)
-    (send-response x returned body)))
+  (cond
+    (identical? ::shed @returned) (shed x)
+    (upgrade/response? @returned) (switch x @returned entered)
+    :else (send-response x returned body)))
 
 (defn- work [^Exchange x]
   (let [entered (volatile! false)

@@ -45,6 +45,24 @@
                     (str "`" operation "` wants a server, as `magnetar.http/start` returns it, or the pid or name of a process that "
                          "`start-link` started; this is " (arguments/show x) ".") {:value x}))
 
+(defn not-a-peer
+  "Refuses what cannot serve a WebSocket."
+  [x]
+  (arguments/misuse :magnetar/not-a-peer
+                    (str "`websocket` wants a map of functions as {:on-message (fn [socket message] ..)}, of channels as {:in ch :out ch}, the pid of a process, "
+                         "or a listener of Ring; this is " (arguments/show x) ".") {:value x}))
+
+(defn not-a-websocket
+  "Refuses what is no socket."
+  [operation x]
+  (arguments/misuse :magnetar/not-a-websocket
+                    (str "`" operation "` wants a WebSocket, as the functions of `magnetar.http/websocket` get it; this is " (arguments/show x) ".") {:value x}))
+
+(defn not-sendable
+  "Refuses what no frame of a WebSocket can hold."
+  [operation wanted x]
+  (arguments/misuse :magnetar/not-sendable (str "`" operation "` wants " wanted "; this is " (arguments/show x) ".") {:value x}))
+
 (defn check-real
   "Refuses servers in a simulation, where a seed orders everything."
   [operation]

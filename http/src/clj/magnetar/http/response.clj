@@ -112,15 +112,28 @@
     (do (.remove fields name)
         (run! #(.add fields name ^String %) value))))
 
-(defn- write-head [^Response response {:keys [status headers]}]
-  (.setStatus response status)
+(defn write-headers
+  "Writes the headers of a map."
+  [^Response response headers]
   (let [fields (.getHeaders response)]
     (run! #(put-header fields %) headers)))
 
-(defn- charset-of ^Charset [^Response response]
-  (if-some [named (request/charset (.get (.getHeaders response) HttpHeader/CONTENT_TYPE))]
+(defn- write-head [^Response response {:keys [status headers]}]
+  (.setStatus response status)
+  (write-headers response headers))
+
+(defn- charset-named ^Charset [content-type]
+  (if-some [named (request/charset content-type)]
     (Charset/forName named)
     StandardCharsets/UTF_8))
+
+(defn- charset-of ^Charset [^Response response]
+  (charset-named (.get (.getHeaders response) HttpHeader/CONTENT_TYPE)))
+
+(defn charset-named-by
+  "The charset of the text of Ring's response."
+  ^Charset [{:keys [headers]}]
+  (charset-named (some (fn [[name value]] (when (.equalsIgnoreCase "content-type" name) value)) headers)))
 
 (defn- head? [^Response response]
   (= "HEAD" (.getMethod (.getRequest response))))
@@ -132,7 +145,9 @@
 
 ;; ---- bodies
 
-(defn- bytes-of ^bytes [body ^Charset charset]
+(defn bytes-of
+  "The bytes of a value of a channel."
+  ^bytes [body ^Charset charset]
   (cond
     (bytes? body) body
     (string? body) (.getBytes ^String body charset)

@@ -11,6 +11,8 @@
    [magnetar.http.exchange :as exchange]
    [magnetar.http.refusals :as refusals]
    [magnetar.http.response :as response]
+   [magnetar.http.ring :as ring]
+   [magnetar.http.socket :as socket]
    [magnetar.http.tls :as tls]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.clock :as clock]
@@ -30,7 +32,8 @@
    (org.eclipse.jetty.server ConnectionFactory ConnectionFactory$Upgrading Connector Handler Handler$Abstract HttpConfiguration HttpConnectionFactory NetworkConnectionLimit Request Request$Handler Response Server ServerConnector)
    (org.eclipse.jetty.server.handler ErrorHandler)
    (org.eclipse.jetty.util.component Container Graceful)
-   (org.eclipse.jetty.util.thread QueuedThreadPool)))
+   (org.eclipse.jetty.util.thread QueuedThreadPool)
+   (org.eclipse.jetty.websocket.server ServerWebSocketContainer)))
 
 (set! *warn-on-reflection* true)
 
@@ -74,6 +77,7 @@
 (defn- http2-settings [^AbstractHTTP2ServerConnectionFactory factory {:keys [max-streams max-events]}]
   (doto factory
     (.setMaxConcurrentStreams max-streams)
+    (.setConnectProtocolEnabled false) ; WebSockets use HTTP/1.1
     (.setRateControlFactory (WindowRateControl$Factory. (int max-events)))
     (.setInitialStreamRecvWindow stream-window)
     (.setInitialSessionRecvWindow session-window)))
@@ -144,10 +148,11 @@
   [in-progress]
   (into #{} (map (fn [^Exchange x] (.getConnection (.getConnectionMetaData ^Request (.-request x))))) in-progress))
 
-(defn- look-after [{:keys [in-progress connections limits]}]
+(defn- look-after [{:keys [in-progress connections limits] :as service}]
   (let [now (clock/now)]
     (doseq [x (vec in-progress)]
       (unharmed #(exchange/look-after x now)))
+    (unharmed #(socket/look-after-all service now))
     (connections/close-late connections limits (busy in-progress) now)))
 
 (defn- look-after-until [ended service period]
@@ -175,6 +180,7 @@
    :drain-nanos (clock/nanos drain-timeout)
    :door (door/door max-concurrent max-queue)
    :in-progress (ConcurrentHashMap/newKeySet)
+   :websockets (ConcurrentHashMap/newKeySet)
    :connections (ConcurrentHashMap.)
    :stopping (atom false)})
 
@@ -223,8 +229,9 @@
 (defn start
   "A server that listens."
   ^HttpServer [f options]
+  (ring/prepare)
   (let [jetty (Server. (thread-pool))
-        service (service f options)
+        service (assoc (service f options) :container (ServerWebSocketContainer/ensure jetty))
         connector (connector jetty options)
         ended (channel/chan)]
     (.addBean connector (connections/listener (:connections service)))
@@ -241,12 +248,12 @@
 ;; ---- stop
 
 (defn- await-none
-  "Waits until no request is in progress, at most for so many nanoseconds; true if none is."
-  [^Set in-progress nanos]
+  "Waits until no request is in progress and no WebSocket is open, at most for so many nanoseconds; true if none is."
+  [{:keys [^Set in-progress ^Set websockets]} nanos]
   (let [deadline (clock/deadline nanos)]
     (loop []
       (cond
-        (.isEmpty in-progress) true
+        (and (.isEmpty in-progress) (.isEmpty websockets)) true
         (zero? (clock/left deadline)) false
         :else (do (clock/sleep (min 5000000 (clock/left deadline)))
                   (recur))))))
@@ -255,11 +262,12 @@
   "How long the requests that were cancelled may take to clean up."
   1000000000)
 
-(defn- cancel-all [in-progress]
-  (let [cancelled (vec in-progress)]
+(defn- cancel-all [{:keys [in-progress] :as service}]
+  (let [cancelled (vec in-progress)
+        sockets (socket/cut-all service)]
     (run! exchange/stop cancelled)
-    (await-none in-progress unwinding-nanos)
-    (count cancelled)))
+    (await-none service unwinding-nanos)
+    (+ (count cancelled) (long sockets))))
 
 (defn- refuse-more
   "Closes the port, and tells the clients of open connections to send no more: responses of HTTP/1.1 end their connections, and HTTP/2 has a frame
@@ -280,9 +288,10 @@
   "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cancelled."
   [^HttpServer server nanos]
   (if (refuse-more server)
-    (let [in-progress (:in-progress (.-service server))]
+    (let [service (.-service server)]
       (try
-        (if (await-none in-progress nanos) 0 (cancel-all in-progress))
+        (socket/go-away service)
+        (if (await-none service nanos) 0 (cancel-all service))
         (finally (end server))))
     0))
 
@@ -292,6 +301,7 @@
   (when (refuse-more server)
     (fibers/dispatch "http stop" (fn []
                                    (run! exchange/stop (vec (:in-progress (.-service server))))
+                                   (socket/cut-all (.-service server))
                                    (end server)))))
 
 (defn own

@@ -1,0 +1,150 @@
+(ns magnetar.http.peers
+  "The kinds of peers of a WebSocket, each as a map of functions of the socket: :open gets the scope too, :message a string or bytes, :ping and :pong
+  bytes, :error a Throwable, :close a code and a reason. A missing :ping is answered by the library."
+  {:no-doc true}
+  (:require
+   [magnetar.channel :as channel]
+   [magnetar.http.refusals :as refusals]
+   [magnetar.http.ring :as ring]
+   [magnetar.http.socket :as socket]
+   [magnetar.http.transmission :as transmission]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (java.util.concurrent TimeoutException)
+   (magnetar.http.socket WebSocket)
+   (magnetar.kernel.process Pid Send)
+   (org.eclipse.jetty.websocket.api.exceptions BadPayloadException MessageTooLargeException ProtocolException)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- functions
+
+(def ^:private names
+  {:on-open :open :on-message :message :on-ping :ping :on-pong :pong :on-error :error :on-close :close})
+
+(defn- of-functions [functions]
+  (-> (into {} (keep (fn [[on what]] (when-some [f (get functions on)] [what f]))) names)
+      (update :open (fn [f] (when f (fn [socket _] (f socket)))))))
+
+;; ---- channels
+
+(defn- end-channel
+  "Closes the channel, and takes what waits to be put, so that its senders go on."
+  [ch]
+  (channel/close ch)
+  (try
+    (while (some? (channel/try-take ch)))
+    (catch ExceptionInfo _))) ; it was closed for a cause
+
+(defn- send-all
+  "Sends what comes out of the channel until one side has closed."
+  [socket out]
+  (let [message (channel/take out)]
+    (if (nil? message)
+      (socket/close socket 1000 "")
+      (when (transmission/send socket message)
+        (recur socket out)))))
+
+(defn- of-channels [{:keys [in out]}]
+  {:open (fn [socket scope]
+           (when out
+             (scope/daemon scope send-all socket out)))
+   :message (fn [socket message]
+              (when-not (or (nil? in) (channel/put in message))
+                (socket/close socket 1000 "")))
+   :close (fn [_ _ _]
+            (some-> in channel/close)
+            (some-> out end-channel))})
+
+;; ---- a process
+
+(defn- why [e]
+  (condp instance? e
+    MessageTooLargeException :emsgsize
+    BadPayloadException :einval
+    ProtocolException :einval
+    TimeoutException :etimedout
+    :closed))
+
+(defn- after-one [active]
+  (cond
+    (int? active) (if (< 1 (long active)) (dec (long active)) false)
+    (true? active) true
+    :else false))
+
+(defn- await-active
+  "Waits until the process wants a message: what :active was, nil if this side has closed the socket."
+  [^WebSocket socket]
+  (let [memory (.-memory socket)
+        [{:keys [active]} _] (swap-vals! memory update :active after-one)]
+    (cond
+      active active
+      (:closing @(.-state socket)) nil
+      :else (do (channel/take (:wake @memory))
+                (recur socket)))))
+
+(defn- to-process [^Pid pid socket message]
+  (when-some [active (await-active socket)]
+    (Send/send pid [:ws socket message])
+    (when (= 1 active)
+      (Send/send pid [:ws-passive socket]))))
+
+(defn- of-process [^Pid pid active]
+  {:open (fn [^WebSocket socket _]
+           (swap! (.-memory socket) (fn [memory] {:wake (channel/chan {:size 1}) :active (:active memory active)}))
+           (socket/own socket pid))
+   :message (fn [socket message] (to-process pid socket message))
+   :error (fn [socket e] (Send/send pid [:ws-error socket (why e)]))
+   :close (fn [socket code reason]
+            (socket/disown socket pid)
+            (Send/send pid [:ws-closed socket code reason]))})
+
+(defn- added [before active]
+  (if (and (int? before) (int? active))
+    (+ (long before) (long active))
+    active))
+
+(defn activate
+  "Changes the :active of a socket whose peer is a process."
+  [^WebSocket socket active]
+  (let [memory (swap! (.-memory socket) update :active added active)]
+    (some-> (:wake memory) (channel/try-put true))
+    nil))
+
+;; ---- all
+
+(defn- check-functions [functions]
+  (arguments/options "websocket" (vec (keys names)) functions)
+  (doseq [[what f] functions]
+    (arguments/option-function what f "{:on-message (fn [socket message] ..)}")))
+
+(defn- channels? [peer]
+  (and (map? peer) (seq peer) (every? #{:in :out} (keys peer)) (every? channel/channel? (vals peer))))
+
+(defn check
+  "Refuses what is no peer; returns it."
+  [peer]
+  (cond
+    (or (instance? Pid peer) (channels? peer) (ring/listener? peer)) nil
+    (and (map? peer) (not (or (:in peer) (:out peer)))) (check-functions peer)
+    :else (refusals/not-a-peer peer))
+  peer)
+
+(defn functions
+  "The peer as a map of functions."
+  [peer {:keys [active]}]
+  (cond
+    (instance? Pid peer) (of-process peer active)
+    (channels? peer) (of-channels peer)
+    (map? peer) (of-functions peer)
+    :else (ring/functions peer)))
+
+(defn of-ring
+  "The listener of Ring's response as a map of functions; nil if it is none. Its bytes are ByteBuffers."
+  [listener]
+  (cond
+    (ring/listener? listener) (ring/functions listener)
+    (map? listener) (ring/with-buffers (of-functions listener))))
