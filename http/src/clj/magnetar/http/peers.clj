@@ -124,12 +124,19 @@
 (defn- channels? [peer]
   (and (map? peer) (seq peer) (every? #{:in :out} (keys peer)) (every? channel/channel? (vals peer))))
 
+;; A record may be a listener of Ring. With Ring on the class path any map is one, though not one of this library, which gets other bytes.
+(defn- plain-map? [peer]
+  (and (map? peer) (not (record? peer))))
+
 (defn check
   "Refuses what is no peer; returns it."
   [peer]
   (cond
-    (or (instance? Pid peer) (channels? peer) (ring/listener? peer)) nil
-    (and (map? peer) (not (or (:in peer) (:out peer)))) (check-functions peer)
+    (or (instance? Pid peer) (channels? peer)) nil
+    (plain-map? peer) (if (or (contains? peer :in) (contains? peer :out))
+                        (refusals/not-a-peer peer)
+                        (check-functions peer))
+    (ring/listener? peer) nil
     :else (refusals/not-a-peer peer))
   peer)
 
@@ -139,7 +146,7 @@
   (cond
     (instance? Pid peer) (of-process peer active)
     (channels? peer) (of-channels peer)
-    (map? peer) (of-functions peer)
+    (plain-map? peer) (of-functions peer)
     :else (ring/functions peer)))
 
 (defn of-ring

@@ -35,7 +35,7 @@
 ;; `heard` is when the client was last heard, `pinged` when it was last sent a ping. `state` is a map:
 ;;   :closing  [code reason] and :since, once this side has closed
 ;;   :closed   [code reason], once Jetty has told the end, and :since if that is missing
-;;   :cancelled  true once the scope was cancelled
+;;   :cancelled  why, once the scope was cancelled
 ;;   :write-failure  what a send threw because the client has gone
 ;; `memory` is a map of the peer.
 (deftype WebSocket [service ^String site options ^AtomicReference peer ^AtomicReference phase ^AtomicReference session ^AtomicReference scope events permit
@@ -222,22 +222,25 @@
 (defn- caused-by? [e cause]
   (and cause (some #(identical? cause %) (take 20 (take-while some? (iterate ex-cause e))))))
 
+(defn- cancelled? [^WebSocket socket]
+  (some? (:cancelled @(.-state socket))))
+
 (defn- quietly
   "Calls the peer once more. What it throws is reported, and goes no further."
   [^WebSocket socket what & args]
   (try
     (apply call socket what args)
     (catch Throwable e
-      (reports/report (.-site socket) e))))
+      (when-not (or (cancelled? socket) (caused-by? e (:write-failure @(.-state socket))))
+        (reports/report (.-site socket) e)))))
 
 (defn- failed
-  "The peer ended by the error. Only that of the program is reported, and that of its peer's process is no failure of it."
+  "The peer ended by the error. Only an error of the program is reported."
   [^WebSocket socket e]
-  (let [{:keys [cancelled write-failure]} @(.-state socket)]
-    (when-not (or cancelled (caused-by? e write-failure))
-      (reports/report (.-site socket) e)
-      (close socket 1011 "The server failed.")
-      (quietly socket :error e))))
+  (when-not (or (cancelled? socket) (caused-by? e (:write-failure @(.-state socket))))
+    (reports/report (.-site socket) e)
+    (close socket 1011 "The server failed.")
+    (quietly socket :error e)))
 
 (defn- in-scope
   "Calls f in a scope that `cancel` reaches."
@@ -264,15 +267,18 @@
     (when-not (:closed @(.-state socket))
       (let [[kind] (channel/take (.-events socket) {:timeout (Duration/ofNanos (clock/left (ends-at socket))) :else [:late]})]
         (case kind
-          :late (disconnect socket)
+          :late (do (disconnect socket)
+                    (swap! (.-state socket) #(cond-> % (not (:closed %)) (assoc :closed [1006 ""]))))
           (:closing :closed) (recur)
           :error (recur)
           (do (consumed socket)
               (recur)))))))
 
-(defn- rest-of-errors [^WebSocket socket]
+(defn- rest-of-errors
+  "Hands over errors of a client that has vanished. One that came after this side has closed is of no interest."
+  [^WebSocket socket]
   (when-some [[kind e] (channel/try-take (.-events socket))]
-    (when (= :error kind)
+    (when (and (= :error kind) (not (:closing @(.-state socket))))
       (quietly socket :error e))
     (recur socket)))
 
@@ -294,7 +300,8 @@
     (finish socket)
     (catch Throwable e
       (disconnect socket)
-      (reports/report (.-site socket) e))
+      (when-not (cancelled? socket)
+        (reports/report (.-site socket) e)))
     (finally (release socket))))
 
 ;; ---- Jetty
@@ -307,14 +314,17 @@
       (.setMaxBinaryMessageSize most)
       (.setMaxFrameSize (max most 65536)))))
 
-(defn- opened [^WebSocket socket session]
+;; T1 closes the socket and then looks for the session. T2 opens it, sets the session and then looks whether it was closed. At least one sends the frame.
+(defn- opened [^WebSocket socket ^Session session]
   (if (.compareAndSet ^AtomicReference (.-phase socket) :new :open)
     (do (configure socket session)
         (.set ^AtomicReference (.-session socket) session)
+        (when-some [[code reason] (:closing @(.-state socket))]
+          (.close session (int code) reason Callback/NOOP))
         (heard socket)
         (fibers/dispatch (.-site socket) #(run socket))
         (demand socket))
-    (.disconnect ^Session session)))
+    (.disconnect session)))
 
 (defn listener
   "What Jetty tells of the socket."
@@ -372,7 +382,7 @@
 
 (defn- look-after-closed [^WebSocket socket now]
   (when (< (ends-at socket) (long now))
-    (when-not (:cancelled @(.-state socket))
+    (when-not (cancelled? socket)
       (cancel socket :closed))
     (disconnect socket)))
 
