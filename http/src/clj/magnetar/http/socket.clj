@@ -31,6 +31,8 @@
 
 (declare close)
 
+(def ^:private stopping "The server stops.")
+
 ;; `peer` holds its functions, see magnetar.http.peers. `phase` leaves :new once, for :open or for :never. `session` is Jetty's once it is open, `scope` that of the callbacks. `queued` counts events, and
 ;; `heard` is when the client was last heard, `pinged` when it was last sent a ping. `state` is a map:
 ;;   :closing  [code reason] and :since, once this side has closed
@@ -134,7 +136,10 @@
                             (free socket)
                             (channel/try-put done sent?)))]
     (if (open? socket)
-      (write (session socket) callback)
+      (try
+        (write (session socket) callback)
+        (catch Throwable e
+          (.fail callback e)))
       (.fail callback nil))
     done))
 
@@ -164,6 +169,7 @@
 
 (defn- consumed [^WebSocket socket]
   (when (= 1 (.decrementAndGet ^AtomicLong (.-queued socket)))
+    (heard socket) ; it was not read meanwhile
     (demand socket)))
 
 (defn- ended
@@ -321,6 +327,8 @@
         (.set ^AtomicReference (.-session socket) session)
         (when-some [[code reason] (:closing @(.-state socket))]
           (.close session (int code) reason Callback/NOOP))
+        (when @(:stopping (.-service socket))
+          (close socket 1001 stopping))
         (heard socket)
         (fibers/dispatch (.-site socket) #(run socket))
         (demand socket))
@@ -402,7 +410,7 @@
   "Closes all sockets, because the server stops."
   [{:keys [websockets]}]
   (doseq [socket (vec websockets)]
-    (close socket 1001 "The server stops.")))
+    (close socket 1001 stopping)))
 
 (defn cut-all
   "Cancels the peers of the sockets that are left; returns how many there are."
