@@ -264,7 +264,7 @@
 
 (defn- cancel-all [{:keys [in-progress] :as service}]
   (let [cancelled (vec in-progress)
-        sockets (socket/cut-all service)]
+        sockets (socket/cancel-all service)]
     (run! exchange/stop cancelled)
     (await-none service unwinding-nanos)
     (+ (count cancelled) (long sockets))))
@@ -301,7 +301,7 @@
   (when (refuse-more server)
     (fibers/dispatch "http stop" (fn []
                                    (run! exchange/stop (vec (:in-progress (.-service server))))
-                                   (socket/cut-all (.-service server))
+                                   (socket/cancel-all (.-service server))
                                    (end server)))))
 
 (defn own

@@ -412,14 +412,14 @@
   (doseq [socket (vec websockets)]
     (close socket 1001 stopping)))
 
-(defn cut-all
+(defn cancel-all
   "Cancels the peers of the sockets that are left; returns how many there are."
   [{:keys [websockets]}]
-  (let [cut (vec websockets)]
-    (doseq [socket cut]
+  (let [cancelled (vec websockets)]
+    (doseq [socket cancelled]
       (cancel socket :server-stopped)
       (disconnect socket))
-    (count cut)))
+    (count cancelled)))
 
 (defn own
   "Lets the process own the socket; closes it if the process is dead."

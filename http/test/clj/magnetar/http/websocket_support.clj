@@ -97,7 +97,7 @@
 
 ;; ---- the client of the JDK
 
-(defn- listener ^WebSocket$Listener [^LinkedBlockingQueue told]
+(defn- listener ^WebSocket$Listener [^LinkedBlockingQueue told ^StringBuilder parts]
   (letfn [(tell [^WebSocket socket event]
             (.add told event)
             (.request socket 1)
@@ -107,20 +107,33 @@
               (.get buffer bytes)
               (vec bytes)))]
     (reify WebSocket$Listener
-      (onText [_ socket text _] (tell socket [:text (str text)]))
+      (onText [_ socket text last?]
+        (.append parts ^CharSequence text)
+        (if last?
+          (let [whole (str parts)]
+            (.setLength parts 0)
+            (tell socket [:text whole]))
+          (do (.request ^WebSocket socket 1)
+              nil)))
       (onBinary [_ socket data _] (tell socket [:binary (bytes-of data)]))
       (onPong [_ socket data] (tell socket [:pong (bytes-of data)]))
       (onClose [_ _ code reason] (do (.add told [:close code reason]) nil))
       (onError [_ _ _] (do (.add told [:error]) nil)))))
 
-(defn open-jdk
-  "[socket told] of a client: a WebSocket of the JDK, and the queue of what it was told."
-  [server & protocols]
+(defn open-by
+  "[socket told] of the client of HTTP: a WebSocket, and the queue of what it was told."
+  [^HttpClient client scheme server protocols]
   (let [told (LinkedBlockingQueue.)
-        builder (.newWebSocketBuilder (HttpClient/newHttpClient))]
+        builder (.newWebSocketBuilder client)]
     (when-some [[most & others] (seq protocols)]
       (.subprotocols builder most (into-array String others)))
-    [(.get (.buildAsync builder (URI. (str "ws://" home ":" (http/port server) "/orders")) (listener told)) limit-ms TimeUnit/MILLISECONDS) told]))
+    [(.get (.buildAsync builder (URI. (str scheme "://" home ":" (http/port server) "/orders")) (listener told (StringBuilder.))) limit-ms TimeUnit/MILLISECONDS)
+     told]))
+
+(defn open-jdk
+  "`open-by` a client without TLS."
+  [server & protocols]
+  (open-by (HttpClient/newHttpClient) "ws" server protocols))
 
 (defn next-of
   "What the client was told next; :late if that does not come."
