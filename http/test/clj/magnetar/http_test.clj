@@ -245,4 +245,4 @@
 ;; ---- the page
 
 (deftest the-page-of-the-guide-gives-what-it-says
-  (is (= 16 (guide/run-page "docs/guide/http.md"))))
+  (is (= 26 (guide/run-page "docs/guide/http.md"))))

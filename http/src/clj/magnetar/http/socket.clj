@@ -33,8 +33,8 @@
 
 (def ^:private stopping "The server stops.")
 
-;; `peer` holds its functions, see magnetar.http.peers. `phase` leaves :new once, for :open or for :never. `session` is Jetty's once it is open, `scope` that of the callbacks. `queued` counts events, and
-;; `heard` is when the client was last heard, `pinged` when it was last sent a ping. `state` is a map:
+;; `peer` holds its functions, see magnetar.http.peers. `phase` leaves :new once, for :open or for :never. `session` is Jetty's once it is open, `scope`
+;; the one of the callbacks. `queued` counts events. `heard` is when the client was last heard, `pinged` when it was last sent a ping. `state` is a map:
 ;;   :closing  [code reason] and :since, once this side has closed
 ;;   :closed   [code reason], once Jetty has told the end, and :since if that is missing
 ;;   :cancelled  why, once the scope was cancelled
@@ -57,7 +57,8 @@
   ^WebSocket [service site options]
   (let [now (clock/now)
         permit (doto (channel/chan {:size 1}) (channel/put :free))
-        socket (WebSocket. service site options (AtomicReference.) (AtomicReference. :new) (AtomicReference.) (AtomicReference.) (channel/chan {:size 16}) permit
+        socket (WebSocket. service site options (AtomicReference.) (AtomicReference. :new) (AtomicReference.) (AtomicReference.)
+                           (channel/chan {:size 16}) permit
                            (AtomicLong.) (AtomicLong. now) (AtomicLong. now) (atom {:since now}) (atom nil))]
     (.add ^Set (:websockets service) socket)
     socket))
