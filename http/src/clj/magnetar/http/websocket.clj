@@ -1,5 +1,7 @@
 (ns magnetar.http.websocket
-  "WebSockets of `magnetar.http`: what a peer does with its socket. The names are those of ring.websocket.
+  "WebSockets of `magnetar.http`: what a peer does with its socket.
+
+  The functions have the names of ring.websocket.
 
   send   send ping pong
   end    close
