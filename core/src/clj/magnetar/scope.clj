@@ -12,7 +12,7 @@
   cancel            end a scope or a fork, with a cause
   all any race      joiners: when a scope has what it wants
   shield on-exit    clean up
-  on-cancel         end a query, or another wait, before the interrupt would break its connection
+  with-cancel       end a query, or another wait, before the interrupt would break its connection
   await-callback, offload, sleep   wait for what is not a fiber
 
   A failing fork cancels its siblings and the body. The owner sees the first failure, with the others
@@ -464,13 +464,14 @@
   See also `shield`."
   [f]
   (let [value (volatile! nil)]
-    (.shield (Fiber/current) #(vreset! value (f)))
+    (.shieldFromInterrupts (Fiber/current) #(vreset! value (f)))
     @value))
 
 (defmacro shield
   "Does body with the cancellation of this fiber masked, so that clean-up may wait.
 
-  Limit the wait with a scope inside it.
+  A cancellation that comes meanwhile takes effect after body, and its interrupt is sent then. Limit the wait with
+  a scope inside it.
 
   Example:
 
@@ -479,37 +480,67 @@
   [& body]
   `(shield* (fn [] ~@body)))
 
-(defn ^{:added "0.2"} on-cancel
-  "Calls f before the interrupt of a cancellation; returns an AutoCloseable.
+(defn- conveying
+  "f with the dynamic bindings of this thread, to be called on another."
+  [f]
+  (let [frame (fibers/shared-frame)]
+    (fn []
+      (fibers/install frame)
+      (f))))
 
-  An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
-  of a JDBC statement, after which the connection can be used again. f takes no arguments, and is called at
-  most once, on a fiber of its own. The interrupt comes when the result is closed, and at the latest when
-  :timeout has passed. Operations of Magnetar throw at once, since the cancellation has begun.
+(defn ^:no-doc with-cancel-at
+  "`with-cancel*`, with the fiber of f named after the site."
+  ([site f body] (with-cancel-at site f body nil))
+  ([site f body {:keys [timeout] :or {timeout 1000} :as options}]
+   (arguments/function "with-cancel" f "(with-cancel #(.cancel statement) (.executeQuery statement))")
+   (arguments/function "with-cancel*" body "(with-cancel* #(.cancel statement) #(.executeQuery statement))")
+   (arguments/options "with-cancel*" [:timeout] options)
+   (let [nanos (arguments/nanos :timeout timeout)]
+     (.enter (Fiber/current))
+     (OnCancel/call site (conveying f) nanos body))))
 
-  Close the result, with `with-open`, as soon as the work is done that f would end. Closing waits until f has
-  returned, so that f does not meet the next work. What is left open ends with the innermost scope or the
-  fiber. After the close the interrupt is set: do clean-up that uses the connection in a `shield`.
-
-  Never waits. The close waits for f, if it was called, and at most until :timeout has passed.
-
-  Throws what a cancelled fiber throws. If f throws, that is reported as a failure of its fiber.
+(def ^{:added "0.2" :arglists '([f body] [f body options])} with-cancel*
+  "Does what `with-cancel` does, with a function without arguments as the body.
 
   Options:
     :timeout  for how long after the cancellation the interrupt is held back at most; then f is interrupted
-              too. Default 1000
+              too. Default 1000 ms
 
   Example:
 
-    (with-open [statement (.prepareStatement connection \"select pg_sleep(60)\")
-                _ (scope/on-cancel #(.cancel statement))]
-      (.executeQuery statement))"
-  (^java.lang.AutoCloseable [f] (on-cancel f nil))
-  (^java.lang.AutoCloseable [f {:keys [timeout] :or {timeout 1000} :as options}]
-   (arguments/function "on-cancel" f "(on-cancel (fn [] (.cancel statement)))")
-   (arguments/options "on-cancel" [:timeout] options)
-   (.enter (Fiber/current))
-   (OnCancel/open f (arguments/nanos :timeout timeout))))
+    (scope/with-cancel* #(.cancel statement) #(.executeQuery statement) {:timeout 200})"
+  (fibers/starred with-cancel-at "with-cancel" f [f body] [f body options]))
+
+(defmacro ^{:added "0.2"} with-cancel
+  "Calls f if the fiber is cancelled during body, and holds the interrupt back.
+
+  An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
+  of a JDBC statement, after which the connection can be used again. f takes no arguments. It is called at most
+  once, on a fiber of its own, which sees the context values and the dynamic bindings of the caller. The
+  interrupt comes when body has ended, and at the latest after 1000 ms; f is interrupted then, too. Operations
+  of Magnetar throw at once. A kill that follows another cancellation is not held back, nor is a cancellation
+  of a scope inside body.
+
+  After f was called, body has not ended before f has returned: f does not meet the next work. Let body do
+  nothing else than what f ends. What body returns is returned even then, since it came in time. If f is called
+  before the work has begun, it finds nothing to end, and the interrupt ends the work in the end.
+
+  Returns the value of body.
+
+  Blocks after body until f has returned, if it was called, and at most until its time is over.
+
+  Throws what body throws. If f was called, an exception of body is the cause of the cancellation that is thrown
+  instead: the driver throws it because of f. What f throws is reported as a failure of its fiber.
+
+  Example:
+
+    (with-open [statement (.prepareStatement connection \"select pg_sleep(60)\")]
+      (scope/with-cancel #(.cancel statement)
+        (.executeQuery statement)))
+
+  See also `with-cancel*`, the function: it takes another :timeout."
+  [f & body]
+  (fibers/starting &form `with-cancel* "with-cancel" f `[(fn [] ~@body)]))
 
 (defn sleep
   "Parks the fiber for a duration; returns nil.

@@ -4,7 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.drivers.servers :as servers]
-   [magnetar.drivers.support :refer [cancelled-in eventually execute many parked-in? ping-pong value with-fibers]]
+   [magnetar.drivers.support :refer [as-cancelled cancelled-in eventually execute many parked-in? ping-pong value with-fibers]]
    [magnetar.scope :as scope])
   (:import
    (java.sql Connection DriverManager)))
@@ -54,15 +54,16 @@
       (with-open [connection (connect url)]
         (let [thread (promise)]
           (is (= :cancelled (:status (cancelled-in #(waits-for-lock? thread)
-                                                   #(do (deliver thread (Thread/currentThread))
-                                                        (execute connection take-one))))))
+                                                   (fn []
+                                                     (deliver thread (Thread/currentThread))
+                                                     (as-cancelled #(execute connection take-one)))))))
           (is (= 0 (value connection "select stock from items"))))))))
 
 (defn- count-gently [^Connection connection thread]
-  (with-open [statement (.createStatement connection)
-              _ (scope/on-cancel #(.cancel statement))]
-    (deliver thread (Thread/currentThread))
-    (.executeQuery statement "select count(*) from system_range(1, 100000000) where mod(x, 3) = 7")))
+  (with-open [statement (.createStatement connection)]
+    (scope/with-cancel #(.cancel statement)
+      (deliver thread (Thread/currentThread))
+      (.executeQuery statement "select count(*) from system_range(1, 100000000) where mod(x, 3) = 7"))))
 
 (deftest a-cancelled-query-keeps-its-connection
   (with-row-lock

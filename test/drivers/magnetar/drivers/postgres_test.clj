@@ -64,9 +64,9 @@
   (execute connection lock-sql))
 
 (defn- wait-gently [^Connection connection]
-  (with-open [statement (.createStatement connection)
-              _ (scope/on-cancel #(.cancel statement))]
-    (.execute statement lock-sql)))
+  (with-open [statement (.createStatement connection)]
+    (scope/with-cancel #(.cancel statement)
+      (.execute statement lock-sql))))
 
 (defn- cancel-waiting
   "Cancels work that waits for the lock."
@@ -106,7 +106,7 @@
           (cancel-waiting holder #(with-open [c (.getConnection pool)] (wait-for-lock c)))
           (is (eventually (not (runs? holder before)))))))))
 
-(deftest on-cancel-keeps-the-connection-in-the-pool
+(deftest with-cancel-keeps-the-connection-in-the-pool
   (with-lock
     (fn [holder]
       (with-open [pool (open-pool)]
@@ -116,17 +116,26 @@
           (is (= before (pid pool)))
           (is (not (runs? holder before))))))))
 
+(defn- roll-back [^Connection connection ^Throwable t]
+  (try
+    (scope/shield
+      (with-scope [_ {:deadline 20000}]
+        (.rollback connection)))
+    (catch Exception e (.addSuppressed t e))))
+
 (defn- order-and-wait
   "Inserts a row, waits for the lock, and rolls back if it does not get it."
   [^DataSource pool]
   (with-open [connection (.getConnection pool)]
     (.setAutoCommit connection false)
     (try
-      (execute connection "insert into orders values (1)")
-      (wait-gently connection)
-      (.commit connection)
+      (with-open [statement (.createStatement connection)]
+        (scope/with-cancel #(.cancel statement)
+          (execute connection "insert into orders values (1)")
+          (.execute statement lock-sql)
+          (.commit connection)))
       (catch Throwable t
-        (scope/shield (.rollback connection))
+        (roll-back connection t)
         (throw t)))))
 
 (deftest a-rollback-in-a-shield-keeps-the-connection
@@ -142,17 +151,27 @@
           (is (zero? (long (value holder "select count(*) from pg_locks where relation = 'orders'::regclass")))))
         (execute holder "drop table orders")))))
 
-(deftest the-exception-of-a-cancelled-query-counts-as-a-failure-until-an-operation-throws-the-cancellation
+(deftest a-cancellation-that-comes-during-a-shield-keeps-the-connection
   (with-lock
     (fn [holder]
-      (with-open [connection (connect)
-                  lone (connect)]
-        (is (= :cancelled (:status (cancel-waiting holder #(wait-gently connection)))))
-        (is (thrown-with-msg? clojure.lang.ExceptionInfo #"failed: ERROR: canceling statement due to user request"
-              (with-scope [s]
-                (let [f (fork s wait-gently lone)]
-                  (is (eventually (= 1 (waiting holder))))
-                  (scope/cancel f)))))))))
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)]
+          (with-scope [s]
+            (let [f (fork s #(with-open [c (.getConnection pool)]
+                               (scope/shield (wait-for-lock c))))]
+              (is (eventually (= 1 (waiting holder))))
+              (scope/cancel f)
+              (value holder "select pg_advisory_unlock(7)")
+              (scope/join f)))
+          (is (= before (pid pool))))))))
+
+(deftest the-exception-of-a-cancelled-query-is-the-cause-of-the-cancellation
+  (with-lock
+    (fn [holder]
+      (with-open [connection (connect)]
+        (let [{:keys [status error]} (cancel-waiting holder #(wait-gently connection))]
+          (is (= :cancelled status))
+          (is (= "ERROR: canceling statement due to user request" (ex-message (ex-cause error)))))))))
 
 (deftest a-connection-without-a-pool-is-closed-or-kept
   (with-lock
@@ -176,19 +195,19 @@
                  (:status (cancel-waiting holder
                             (fn []
                               (jdbc/with-db-connection [db {:datasource pool}]
-                                (with-open [^PreparedStatement statement (jdbc/prepare-statement (jdbc/get-connection db) lock-sql)
-                                            _ (scope/on-cancel #(.cancel statement))]
-                                  (jdbc/query db [statement]))))))))
+                                (with-open [^PreparedStatement statement (jdbc/prepare-statement (jdbc/get-connection db) lock-sql)]
+                                  (scope/with-cancel #(.cancel statement)
+                                    (jdbc/query db [statement])))))))))
           (is (= before (pid pool))))))))
 
 (defn- transact [^DataSource pool]
-  (with-open [connection (.getConnection pool)
-              _ (scope/on-cancel #(.cancelQuery ^PGConnection (.unwrap connection PGConnection)))]
-    (jdbc/with-db-transaction [db {:connection connection}]
-      (jdbc/execute! db ["create table sent (id int)"])
-      (jdbc/query db [lock-sql]))))
+  (with-open [connection (.getConnection pool)]
+    (scope/with-cancel #(.cancelQuery ^PGConnection (.unwrap connection PGConnection))
+      (jdbc/with-db-transaction [db {:connection connection}]
+        (jdbc/execute! db ["create table sent (id int)"])
+        (jdbc/query db [lock-sql])))))
 
-(deftest java-jdbc-rolls-back-before-the-interrupt-in-an-on-cancel-around-the-transaction
+(deftest java-jdbc-rolls-back-before-the-interrupt-in-a-with-cancel-around-the-transaction
   (with-lock
     (fn [holder]
       (with-open [pool (open-pool)]

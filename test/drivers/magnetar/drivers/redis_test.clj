@@ -3,7 +3,7 @@
   (:require
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.drivers.servers :as servers]
-   [magnetar.drivers.support :refer [cancelled-in eventually many parked-in? ping-pong why-stuck with-fibers]]
+   [magnetar.drivers.support :refer [as-cancelled cancelled-in eventually many parked-in? ping-pong why-stuck with-fibers]]
    [magnetar.scope :as scope])
   (:import
    (org.apache.commons.pool2.impl GenericObjectPoolConfig)
@@ -42,9 +42,8 @@
 
 (defn- take-gently [^JedisPool pool]
   (with-open [jedis (.getResource pool)]
-    (let [id (.clientId jedis)
-          port (int *port*)]
-      (with-open [_ (scope/on-cancel #(with-open [other (Jedis. "127.0.0.1" port)] (.clientUnblock other id)))]
+    (let [id (.clientId jedis)]
+      (scope/with-cancel #(with-open [other (connect)] (.clientUnblock other id))
         (take-job jedis)))))
 
 (deftest fibers-that-wait-for-redis-hold-no-carrier
@@ -64,7 +63,7 @@
     (let [before (id pool)]
       (is (= :cancelled
              (:status (cancelled-in #(= 1 (waiting other))
-                                    #(with-open [jedis (.getResource pool)] (take-job jedis))))))
+                                    (fn [] (as-cancelled #(with-open [jedis (.getResource pool)] (take-job jedis))))))))
       (is (not= before (id pool)))
       (testing "the server notices at once"
         (is (eventually (zero? (long (waiting other)))))))))

@@ -4,7 +4,7 @@
    [clojure.java.io :as io]
    [clojure.test :refer [deftest is]]
    [magnetar.drivers.servers :as servers]
-   [magnetar.drivers.support :refer [as-cancelled cancelled-in eventually execute holds-carrier-in? many parked-in? ping-pong value with-fibers]]
+   [magnetar.drivers.support :refer [cancelled-in eventually execute holds-carrier-in? many parked-in? ping-pong value with-fibers]]
    [magnetar.scope :as scope])
   (:import
    (java.io File)
@@ -59,10 +59,10 @@
   "with recursive numbers(n) as (select 1 union all select n + 1 from numbers limit 200000000) select count(*) from numbers")
 
 (defn- count-gently [^Connection connection thread]
-  (with-open [statement (.createStatement connection)
-              _ (scope/on-cancel #(.cancel statement))]
-    (deliver thread (Thread/currentThread))
-    (.executeQuery statement count-sql)))
+  (with-open [statement (.createStatement connection)]
+    (scope/with-cancel #(.cancel statement)
+      (deliver thread (Thread/currentThread))
+      (.executeQuery statement count-sql))))
 
 (deftest a-cancelled-query-keeps-its-connection
   (with-writer
@@ -70,7 +70,7 @@
       (with-open [connection (connect folder)]
         (let [thread (promise)]
           (is (= :cancelled (:status (cancelled-in #(and (realized? thread) (steps? @thread))
-                                                   (fn [] (scope/offload as-cancelled #(count-gently connection thread)))))))
+                                                   (fn [] (scope/offload count-gently connection thread))))))
           (is (= 0 (value connection "select count(*) from jobs"))))))))
 
 (deftest an-interrupt-does-not-end-a-query
@@ -90,10 +90,10 @@
         (is (= 1 (value connection "select count(*) from jobs")))))))
 
 (defn- insert-gently [^Connection connection thread called]
-  (with-open [statement (.createStatement connection)
-              _ (scope/on-cancel #(do (.cancel statement) (deliver called true)) {:timeout :infinity})]
-    (deliver thread (Thread/currentThread))
-    (.execute statement insert)))
+  (with-open [statement (.createStatement connection)]
+    (scope/with-cancel* #(do (.cancel statement) (deliver called true))
+      #(do (deliver thread (Thread/currentThread)) (.execute statement insert))
+      {:timeout :infinity})))
 
 (deftest a-wait-for-a-writer-ends-with-the-writer-also-after-cancel
   (with-writer
@@ -101,7 +101,7 @@
       (with-open [connection (connect folder)]
         (scope/with-scope [s]
           (let [[thread called] (repeatedly promise)
-                f (scope/fork s as-cancelled #(insert-gently connection thread called))]
+                f (scope/fork s insert-gently connection thread called)]
             (is (eventually (and (realized? thread) (steps? @thread))))
             (scope/cancel f)
             (is (true? @called))

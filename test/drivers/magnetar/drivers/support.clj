@@ -107,7 +107,7 @@
   "Forks work, cancels it once `waiting?` is true, and waits for its end. Returns how it ended, as `scope/result` does."
   [waiting? work]
   (with-scope [s]
-    (let [f (fork s as-cancelled work)]
+    (let [f (fork s work)]
       (when-not (wait-until waiting?)
         (throw (ex-info "the work does not begin to wait" {:result (scope/result f)})))
       (scope/cancel f :enough)

@@ -153,10 +153,37 @@ final class Scopes {
     }
 
     /**
-     * A cancellation that races with the opening, or with the close, is not missed: the function ends the wait,
-     * or the fiber is told at the opening. No interrupt is left when the scope has ended.
+     * A cancellation that races with the opening, or with the close of an inner one, is not missed: the function
+     * ends the wait, or the fiber is told at the opening. No interrupt is left when the scope has ended. If the
+     * function cannot be started, the interrupt comes at once, and the close does not wait for it.
      */
     static void onCancel() throws Exception {
+        race(0);
+        race(20);
+        AtomicReference<Object> interrupted = new AtomicReference<>();
+        Support.join(Support.fiber(new Full(), () -> {
+            Scope scope = open(Durations.INFINITE);
+            interrupted.set(OnCancel.call("never begins", () -> {}, Durations.INFINITE, () -> {
+                scope.cancel("check");
+                return Thread.currentThread().isInterrupted();
+            }));
+            scope.end();
+        }));
+        require(Boolean.TRUE.equals(interrupted.get()), "the interrupt of a function that was not started: " + interrupted);
+    }
+
+    private static void callInner(int times) {
+        try {
+            for (int i = 0; i < times; i++) {
+                OnCancel.call("inner", () -> {}, Durations.INFINITE, () -> null);
+            }
+        } catch (Cancelled e) { // the outer one learns of it, too
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    private static void race(int inner) throws Exception {
         inFiber(() -> {
             for (int round = 0; round < 3000; round++) {
                 int spins = round % 100;
@@ -172,8 +199,12 @@ final class Scopes {
                 for (int i = 0; i < spins; i++) {
                     Thread.onSpinWait();
                 }
-                try (OnCancel open = OnCancel.open(waits::countDown, Durations.INFINITE)) {
-                    require(waits.await(20, TimeUnit.SECONDS), "a cancellation was missed");
+                try {
+                    OnCancel.call("check", waits::countDown, Durations.INFINITE, () -> {
+                        callInner(inner);
+                        require(waits.await(20, TimeUnit.SECONDS), "a cancellation was missed");
+                        return null;
+                    });
                 } catch (Cancelled e) {
                     require(waits.getCount() == 1 || scope.isCancelled(), "cancelled without a cause");
                 }

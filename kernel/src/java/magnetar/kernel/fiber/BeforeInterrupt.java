@@ -1,31 +1,28 @@
 package magnetar.kernel.fiber;
 
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
 
 /**
- * Something to be done before a fiber is interrupted. It begins when the part of the fiber's execution is
- * cancelled in which it was opened. The interrupt is held back until {@link #close}, or until
+ * Work of a fiber before whose end no cancellation from outside of the work interrupts the fiber. The first one
+ * {@link #begin begins} what ends the work in another way. The interrupt comes at {@link #close}, or when
  * {@link #timeIsOver}.
  *
  * <p>Invariants:
  * <ol>
- *   <li>No cancellation is missed: {@link #open} makes it visible, then looks for a cause. A cancellation
- *       writes its cause, then looks here.
- *   <li>It begins at most once, and only if it was not closed.
- *   <li>An interrupt that is held back is sent: at the close, by the fiber itself, or when time is over.
- *   <li>No interrupt that it holds back is sent after {@link #close} has returned, since both happen under its
- *       lock. The interrupt of a cancellation that found it closed is an ordinary one.
+ *   <li>No cancellation is missed. T1 writes its cause, locks the fiber, then looks for an open one. T2, the
+ *       fiber, locks itself to open one, then reads the causes. At least one sees the other.
+ *   <li>It holds back the interrupts of the cancellation scopes that it was opened in, and no other ones. If
+ *       nothing is open any more for an interrupt, the next outer one is asked.
+ *   <li>{@link #begin} is called at most once, and not after the close.
+ *   <li>No interrupt that it concerns is sent while it holds them back, and none by it after {@link #close}.
+ *   <li>A {@link Shield} holds them back until its close, whatever comes.
  * </ol>
  *
- * <p>A fiber that never opens one pays a read of a static field for each cancellation scope it leaves.
- * Rejected: a field of the fiber, since nearly all fibers would have it for nothing.
+ * <p>The innermost one is in the fiber's rare fields: a fiber that opens none pays nothing.
  *
- * <p>Lock order: its lock, the Java monitor, is the innermost one. It is held for a few instructions.
+ * <p>Lock order: the fiber, as a Java monitor, is the innermost lock. It is held for a few instructions.
  */
 public abstract class BeforeInterrupt {
-    private static final ConcurrentHashMap<Fiber, BeforeInterrupt> INNERMOST = new ConcurrentHashMap<>();
-    private static volatile boolean used;
-
     private enum State {
         OPEN,
         BEGUN,
@@ -33,69 +30,108 @@ public abstract class BeforeInterrupt {
         CLOSED
     }
 
-    private final Fiber fiber;
+    /** The fiber that it belongs to. */
+    protected final Fiber fiber;
+
+    private final BeforeInterrupt outer;
+    private final boolean isShield;
     private final CancellationScope within;
-    private final CancellationScope masked; // by a shield: this cancellation scope and its outer ones
-    private final boolean shielded;
+    private final CancellationScope masked; // it does not concern this cancellation scope and its outer ones
+    private final boolean isMasked; // it does not concern the fiber's own cause
 
-    // Written by the fiber, read by any thread.
-    private volatile BeforeInterrupt outer;
-
-    // Guarded by its lock.
+    // Guarded by the fiber's monitor.
     private State state = State.OPEN;
 
-    /** For the current fiber, in the cancellation scope that it is in. */
+    /** For the current fiber, in the cancellation scope that it is in. What a shield masks does not concern it. */
     protected BeforeInterrupt() {
-        this.fiber = Fiber.current();
-        this.within = fiber.cancellationScope();
-        this.shielded = fiber.hasShield();
-        this.masked = fiber.maskedScope();
+        this(Fiber.current(), false);
     }
 
-    /** The fiber that it belongs to. */
-    protected final Fiber fiber() {
-        return fiber;
+    private BeforeInterrupt(Fiber fiber, boolean isShield) {
+        this.fiber = fiber;
+        this.outer = fiber.beforeInterrupt();
+        this.isShield = isShield;
+        this.within = fiber.cancellationScope();
+        this.isMasked = !isShield && fiber.hasShield();
+        this.masked = isShield ? null : fiber.maskedScope();
+    }
+
+    /** Holds back the interrupts of all that a shield masks, also from waits of the JDK. */
+    static final class Shield extends BeforeInterrupt {
+        private Shield(Fiber fiber) {
+            super(fiber, true);
+        }
+
+        /** For the current fiber; null without memory. */
+        static Shield raise(Fiber fiber) {
+            try {
+                Shield shield = new Shield(fiber);
+                fiber.setBeforeInterrupt(shield);
+                return shield;
+            } catch (OutOfMemoryError noRoom) {
+                return null;
+            }
+        }
+
+        @Override
+        protected void begin() {}
+
+        @Override
+        protected void awaitEnd() {}
     }
 
     /**
-     * Begins the work, on another fiber. Called once, by the thread that cancels, which may hold locks. If it
-     * throws, the fiber is interrupted at once.
+     * Called once, by the thread that cancels, which may hold locks. May end the work, on another fiber. Must not
+     * throw.
      */
     protected abstract void begin();
 
-    /** Waits until the work has ended, or its time is over. Called by the fiber, in a shield. */
+    /** Waits until what has begun has ended, or its time is over. Called by the fiber, in a shield. */
     protected abstract void awaitEnd();
 
-    /** From now on a cancellation begins the work. Throws the cause if the fiber is cancelled already. */
+    /** From now on interrupts are held back. Throws the cause, and closes it, if the fiber is cancelled already. */
     protected final void open() {
-        used = true;
-        outer = INNERMOST.get(fiber);
-        INNERMOST.put(fiber, this);
-        if (isWanted()) {
+        fiber.setBeforeInterrupt(this);
+        Simulated.switchPoint();
+        if (fiber.isCancelled()) {
             close();
             fiber.check();
         }
     }
 
     /**
-     * Ends it, which only the fiber may do. Waits for work that has begun, then interrupts the fiber. So the
-     * work meets nothing that the fiber does afterwards.
-     *
-     * @throws IllegalStateException in another fiber
+     * Ends it; the innermost one first. If it has begun, waits for the end of that, so that it meets nothing that
+     * the fiber does afterwards. Then delivers the interrupts. True if it had begun.
      */
-    public final void close() {
-        if (Fiber.current() != fiber) {
-            throw new IllegalStateException(this + " was opened in another fiber: close it there, as `with-open` does.");
+    protected final boolean close() {
+        if (closeUnbegun()) {
+            return false;
         }
-        if (hasBegun()) {
+        try {
             fiber.shield(new Ending(this));
+        } finally {
+            synchronized (fiber) {
+                end();
+            }
+            fiber.interruptAgain();
         }
-        if (closed() == State.BEGUN) {
-            fiber.interrupt(); // or begins the next outer one
+        return true;
+    }
+
+    private boolean closeUnbegun() {
+        Simulated.switchPoint();
+        synchronized (fiber) {
+            return state == State.OPEN && end();
         }
     }
 
-    /** Waits for the end of the work, as a clean-up in a shield. */
+    private boolean end() {
+        state = State.CLOSED;
+        fiber.setBeforeInterrupt(outer);
+        return true;
+    }
+
+    /** Waits for the end of what has begun, as a clean-up in a shield. */
     private record Ending(BeforeInterrupt work) implements Runnable {
         @Override
         public void run() {
@@ -103,104 +139,60 @@ public abstract class BeforeInterrupt {
         }
     }
 
-    private synchronized boolean hasBegun() {
-        return state == State.BEGUN;
-    }
-
-    private State closed() {
-        unlink();
-        synchronized (this) {
-            State before = state;
-            state = State.CLOSED;
-            return before;
-        }
-    }
-
-    private void unlink() {
-        BeforeInterrupt innermost = INNERMOST.get(fiber);
-        if (innermost == this) {
-            replace(outer);
-            return;
-        }
-        while (innermost != null && innermost.outer != this) {
-            innermost = innermost.outer;
-        }
-        if (innermost != null) {
-            innermost.outer = outer;
-        }
-    }
-
-    private void replace(BeforeInterrupt next) {
-        if (next == null) {
-            INNERMOST.remove(fiber);
-        } else {
-            INNERMOST.put(fiber, next);
-        }
-    }
-
-    /** True if a cancellation that its shield does not mask has a cause. */
-    private boolean isWanted() {
-        if (!shielded && fiber.cause() != null) {
-            return true;
-        }
-        for (CancellationScope r = within; r != masked; r = r.outer) {
-            if (r.cause() != null) {
-                return true;
+    /** Called when there was enough time: interrupts the fiber, unless this was closed or a shield is in it. */
+    protected final void timeIsOver() {
+        Simulated.switchPoint();
+        synchronized (fiber) {
+            if (state == State.BEGUN) {
+                state = State.OVERDUE;
+                interruptFromInside();
             }
         }
-        return false;
     }
 
-    /** Called when the work has had its time: interrupts the fiber, unless it was closed. */
-    protected final synchronized void timeIsOver() {
-        if (state == State.BEGUN) {
-            state = State.OVERDUE;
-            fiber.interruptNow();
-        }
-    }
-
-    /** Holds the interrupt back if it can; true if so. */
-    private boolean holdBack() {
-        synchronized (this) {
-            if (state != State.OPEN) {
-                return state == State.BEGUN;
-            }
-            state = State.BEGUN;
-        }
-        try {
-            begin();
-            return true;
-        } catch (Throwable noRoom) {
-            timeIsOver();
-            return true;
-        }
-    }
-
-    /** Called for a fiber whose cause was written: true if the interrupt comes later. */
-    static boolean delays(Fiber fiber) {
-        if (!used) {
-            return false;
-        }
-        BeforeInterrupt b = INNERMOST.get(fiber);
-        while (b != null && !b.isWanted()) {
+    private void interruptFromInside() {
+        BeforeInterrupt b = fiber.beforeInterrupt();
+        while (b != this && !b.isShield) {
             b = b.outer;
         }
-        return b != null && b.holdBack();
+        if (b == this) {
+            fiber.interruptNow();
+        } else {
+            b.state = State.BEGUN;
+        }
     }
 
-    /** Closes what the fiber, which is the current one, has opened in a cancellation scope that it leaves. */
-    static void leave(Fiber fiber, CancellationScope left) {
-        if (used) {
-            for (BeforeInterrupt b = INNERMOST.get(fiber); b != null && b.within == left; b = INNERMOST.get(fiber)) {
-                b.close();
+    private boolean concerns(CancellationScope cancelled) {
+        CancellationScope r = within;
+        while (r != masked && r != cancelled) {
+            r = r.outer;
+        }
+        return cancelled == null ? !isMasked : r != masked;
+    }
+
+    /**
+     * Interrupts a fiber because this cancellation scope of it was cancelled; null for the fiber itself. Or the
+     * interrupt is held back, except the one of a kill that follows another cancellation.
+     */
+    static void interrupt(Fiber fiber, CancellationScope cancelled) {
+        BeforeInterrupt b;
+        boolean begins;
+        Simulated.switchPoint();
+        synchronized (fiber) {
+            b = fiber.beforeInterrupt();
+            while (b != null && (b.state.compareTo(State.BEGUN) > 0 || !b.concerns(cancelled))) {
+                b = b.outer;
             }
+            begins = b != null && b.state == State.OPEN;
+            if (b == null || !begins && !b.isShield && (cancelled == null ? fiber.cause() : cancelled.cause()) instanceof Cause.Kill) {
+                fiber.interruptNow();
+                return;
+            }
+            b.state = State.BEGUN;
         }
-    }
-
-    /** Forgets what a fiber that has ended left open. */
-    static void forget(Fiber fiber) {
-        if (used) {
-            INNERMOST.remove(fiber);
+        if (begins) {
+            b.begin();
         }
+        LockSupport.unpark(fiber.get()); // an operation of the kernel throws at once
     }
 }

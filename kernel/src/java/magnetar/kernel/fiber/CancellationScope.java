@@ -47,7 +47,7 @@ public abstract class CancellationScope {
         cause = why;
         Fiber f = fiber;
         if (f != null) {
-            f.interrupt();
+            f.interrupt(this);
         }
     }
 }

@@ -90,6 +90,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private static final class RareState {
         private ArrayDeque<Runnable> later;
         private WeakReference<Object[]> copied; // the source of a copy, and the copy
+        private BeforeInterrupt beforeInterrupt; // the innermost one; guarded by the fiber's monitor
     }
 
     Fiber(Thread thread, Environment environment) {
@@ -255,21 +256,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Leaves the innermost cancellation scope, and withdraws the interrupt that came with its cause. */
     public void leave() {
-        closeBeforeInterrupts();
         boolean cancelled = innermost.cause() != null;
         innermost = innermost.outer;
         if (cancelled && !isCancelled()) {
             boolean interrupted = Thread.interrupted();
             interruptLater = anyCause() != null && (interruptLater || interrupted);
         }
-    }
-
-    /**
-     * Closes each {@link BeforeInterrupt} that was opened in the innermost cancellation scope. May wait, so a
-     * caller that takes a lock and leaves calls this before.
-     */
-    public void closeBeforeInterrupts() {
-        BeforeInterrupt.leave(this, innermost);
     }
 
     /** Leaves the innermost cancellation scope. It is vacant until a fiber enters it again. */
@@ -320,7 +312,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         Simulated.switchPoint();
         boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
         if (taken) {
-            interrupt();
+            interrupt(null);
         }
         return taken;
     }
@@ -335,11 +327,39 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return masked;
     }
 
-    /** Interrupts the thread, or begins what comes before that. It may have seen the cause already. */
-    void interrupt() {
-        Simulated.switchPoint();
-        if (!BeforeInterrupt.delays(this)) {
-            interruptNow();
+    /** The innermost {@link BeforeInterrupt}, or null. Called by the fiber, or with its monitor. */
+    BeforeInterrupt beforeInterrupt() {
+        RareState r = rare; // a thread that sees it early sees no innermost one in it
+        return r == null ? null : r.beforeInterrupt;
+    }
+
+    /** Sets the innermost {@link BeforeInterrupt}, or null. Called by the fiber. */
+    void setBeforeInterrupt(BeforeInterrupt innermost) {
+        RareState r = makeRare();
+        synchronized (this) {
+            r.beforeInterrupt = innermost;
+        }
+    }
+
+    /**
+     * Interrupts the thread because this cancellation scope of it was cancelled, or the fiber if that is null;
+     * or begins what comes before that. It may have seen the cause already.
+     */
+    void interrupt(CancellationScope cancelled) {
+        BeforeInterrupt.interrupt(this, cancelled);
+    }
+
+    /** Sends this fiber, the current one, the interrupts of all causes again. Those that a shield masks come later. */
+    void interruptAgain() {
+        for (CancellationScope r = innermost; r != masked; r = r.outer) {
+            if (r.cause() != null) {
+                interrupt(r);
+            }
+        }
+        if (shields > 0) {
+            interruptLater |= anyCause() != null;
+        } else if (cause != null) {
+            interrupt(null);
         }
     }
 
@@ -388,6 +408,21 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
             if (interruptLater && (shields == 0 || isCancelled())) {
                 interruptLater = false;
                 Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /**
+     * The same, for a clean-up that may wait in the JDK: no interrupt of what is masked comes before its end,
+     * unless memory has run out at its begin.
+     */
+    public void shieldFromInterrupts(Runnable cleanUp) {
+        BeforeInterrupt shield = BeforeInterrupt.Shield.raise(this);
+        try {
+            shield(cleanUp);
+        } finally {
+            if (shield != null) {
+                shield.close();
             }
         }
     }

@@ -70,11 +70,6 @@ public final class Fibers {
         return fiber;
     }
 
-    /** Starts a fiber in this environment, with the {@link Fiber#outgoing} context of another one. */
-    public static void start(Environment environment, String name, Object outgoing, FiberBody body) {
-        begin(prepare(environment, environment.newThread(name, body), null, body, outgoing));
-    }
-
     /**
      * Lists and holds a fiber that {@link #begin} will start. Its owner can cancel it before it runs. A body
      * that is no {@link FiberBody} calls {@link #begun} first and {@link #ended} last.
@@ -90,6 +85,11 @@ public final class Fibers {
     public static Fiber prepareWithoutContext(String name, Object owner, Runnable body) {
         Environment environment = Fiber.current().environment();
         return prepare(environment, environment.newThread(name, body), owner, body, null);
+    }
+
+    /** The same, for a fiber without an owner in this environment, with the {@link Fiber#outgoing} context of another one. */
+    public static Fiber prepare(Environment environment, String name, Object outgoing, FiberBody body) {
+        return prepare(environment, environment.newThread(name, body), null, body, outgoing);
     }
 
     /** The same as {@link #prepare}, on a platform thread. */
@@ -186,7 +186,6 @@ public final class Fibers {
     }
 
     static void forget(Fiber fiber) {
-        BeforeInterrupt.forget(fiber);
         byte shard = fiber.shard;
         if (shard >= 0) {
             SHARDS[shard].remove(fiber);

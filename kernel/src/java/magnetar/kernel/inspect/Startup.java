@@ -39,7 +39,7 @@ public final class Startup {
                 HandOff$Resumption HandOff$Way JdkScheduler Schedulable Scheduler SchedulerMonitor Schedulers Settings Untracked Untracked$Inside
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Subscribers Telemetry Telemetry$Listener Telemetry$Listening Unwinding
-            fiber: BeforeInterrupt BeforeInterrupt$Ending BeforeInterrupt$State Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
+            fiber: BeforeInterrupt BeforeInterrupt$Ending BeforeInterrupt$Shield BeforeInterrupt$State Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Propagation Propagation$Accessor Propagation$Before Propagation$Captured Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread

@@ -190,7 +190,6 @@ public final class Hosting {
         process.dropEmptyLists();
         // Allocated before the process leaves its fiber: memory may run out.
         PassivatedWaiter rest = new PassivatedWaiter(process, c.context == null ? c.next : new InContext(c.next, c.context));
-        host.closeBeforeInterrupts();
         process.vacate(host);
         Passivated.add(rest);
         if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isSeeded()) {

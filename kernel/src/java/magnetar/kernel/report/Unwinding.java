@@ -5,7 +5,11 @@ public abstract class Unwinding extends Error {
     private static final long serialVersionUID = 1L;
 
     /** For subclasses, which say in {@link #getMessage} why the fiber has to end. */
-    protected Unwinding() {
-        super(null, null, true, false);
+    protected Unwinding() {}
+
+    /** Leaves the stack out. It can get a cause later, unlike by the constructor of {@link Error} for that. */
+    @Override
+    public final synchronized Throwable fillInStackTrace() {
+        return this;
     }
 }
