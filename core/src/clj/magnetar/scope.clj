@@ -470,8 +470,8 @@
 (defmacro shield
   "Does body with the cancellation of this fiber masked, so that clean-up may wait.
 
-  A cancellation that comes meanwhile takes effect after body, and its interrupt is sent then. Limit the wait with
-  a scope inside it.
+  A cancellation that comes meanwhile takes effect after body, and its interrupt is sent then. Limit the
+  wait with a scope inside it.
 
   Example:
 
@@ -515,8 +515,8 @@
   "Calls f if the fiber is cancelled during body, and holds the interrupt back.
 
   An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
-  of a JDBC statement, after which the connection can be used again. f takes no arguments. It is called at most
-  once, on a fiber of its own, which sees the context values and the dynamic bindings of the caller. The
+  of a JDBC statement, after which the connection can be used again. f takes no arguments. It is called at
+  most once, on a fiber of its own, which sees the context values and the dynamic bindings of the caller. The
   interrupt comes when body has ended, and at the latest after 1000 ms; f is interrupted then, too. Operations
   of Magnetar throw at once. A kill that follows another cancellation is not held back, nor is a cancellation
   of a scope inside body.
