@@ -514,23 +514,23 @@
 (defmacro ^{:added "0.2"} with-cancel
   "Calls f if the fiber is cancelled during body, and holds the interrupt back.
 
-  An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the `cancel`
-  of a JDBC statement, after which the connection can be used again. f takes no arguments. It is called at
-  most once, on a fiber of its own, which sees the context values and the dynamic bindings of the caller. The
-  interrupt comes when body has ended, and at the latest after 1000 ms; f is interrupted then, too. Operations
-  of Magnetar throw at once. A kill that follows another cancellation is not held back, nor is a cancellation
-  of a scope inside body.
+  An interrupt closes the socket that a fiber waits on. A driver often has a gentler way, such as the
+  `cancel` of a JDBC statement, after which the connection can be used again. f takes no arguments. It is
+  called at most once, on a fiber of its own, which sees the context values and the dynamic bindings of
+  the caller. The interrupt comes when body has ended, and at the latest after 1000 ms; f is interrupted
+  then, too. Operations of Magnetar throw at once. A kill that follows another cancellation is not held
+  back, nor is a cancellation of a scope inside body.
 
   After f was called, body has not ended before f has returned: f does not meet the next work. Let body do
-  nothing else than what f ends. What body returns is returned even then, since it came in time. If f is called
-  before the work has begun, it finds nothing to end, and the interrupt ends the work in the end.
+  nothing else than what f ends. What body returns is returned even then, since it came in time. If f is
+  called before the work has begun, it finds nothing to end, and the interrupt ends the work in the end.
 
   Returns the value of body.
 
   Blocks after body until f has returned, if it was called, and at most until its time is over.
 
-  Throws what body throws. If f was called, an exception of body is the cause of the cancellation that is thrown
-  instead: the driver throws it because of f. What f throws is reported as a failure of its fiber.
+  Throws what body throws. If f was called, an exception of body is the cause of the cancellation that is
+  thrown instead: the driver throws it because of f. What f throws is reported as a failure of its fiber.
 
   Example:
 
