@@ -233,14 +233,15 @@
   `magnetar.http.websocket`. A peer is one of:
 
     functions     {:on-open (fn [socket] ..), :on-message (fn [socket message] ..), :on-pong and :on-ping
-                  (fn [socket bytes] ..), :on-error (fn [socket throwable] ..), :on-close (fn [socket code
-                  reason] ..)}, each of them optional. They are called one after the other, and may block. If
-                  one throws, that is reported, and the socket is closed with 1011
+                  (fn [socket bytes] ..), :on-error (fn [socket throwable] ..),
+                  :on-close (fn [socket code reason] ..)}, each of them optional. They are called one after
+                  the other, and may block. If one throws, that is reported, and the socket is closed with
+                  1011
     channels      {:in ch :out ch}. Messages are put on :in, and what is put on :out is sent. If one of them
                   is closed, the socket is closed with 1000. If the socket closes, both are closed
     a process     its pid. It gets [:ws socket message], [:ws-error socket why] and [:ws-closed socket code
-                  reason]. :active says how many messages, as in `magnetar.net`. The socket is closed with 1001
-                  if the process ends
+                  reason]. :active says how many messages, as in `magnetar.net`. The socket is closed with
+                  1001 if the process ends
     a listener    of ring.websocket.protocols
 
   A message is a string, or an array of bytes; a listener of Ring gets a ByteBuffer. While the peer works on a
