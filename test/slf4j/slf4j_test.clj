@@ -5,6 +5,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.otel :as otel]
+   [magnetar.proc-lib.loggers :as loggers]
    [magnetar.proc-lib.report :as report]
    [magnetar.scope.context :refer [defcontext with-context]])
   (:import
@@ -12,7 +13,8 @@
    (ch.qos.logback.classic.spi ILoggingEvent)
    (ch.qos.logback.core.read ListAppender)
    (org.slf4j LoggerFactory)
-   (org.slf4j.event KeyValuePair)))
+   (org.slf4j.event KeyValuePair)
+   (org.slf4j.helpers NOPLogger)))
 
 (def ^:private server
   {:init (fn [s] [:ok s])
@@ -50,6 +52,10 @@
     (is (re-find #"^Server :slf4j-test/books crashed: the ledger is gone \(ExceptionInfo\) at slf4j-test/fn" (.getFormattedMessage event)))
     (is (= {"event" ":crash", "name" ":slf4j-test/books", "pid" (pr-str @pid), "state" "{:hits 1}", "last-message" "[:magnetar/cast :crash]"}
            (select-keys pairs ["event" "name" "pid" "state" "last-message"])))))
+
+(deftest a-logger-that-drops-everything-is-no-back-end
+  (is (nil? (loggers/logging-to NOPLogger/NOP_LOGGER)))
+  (is (some? (loggers/logging-to (LoggerFactory/getLogger "magnetar")))))
 
 (defcontext trace-id)
 

@@ -88,15 +88,20 @@
                         (pairs data))]
     (call (method builder-type "log" String) builder (text/event data))))
 
-(defn- slf4j []
-  (when-some [factory (and (slf4j-bound?) (class-of "org.slf4j.LoggerFactory"))]
-    (let [logger (class-of "org.slf4j.Logger")
-          pairs (class-of "org.slf4j.spi.LoggingEventAware")
-          to (call (method factory "getLogger" String) nil logger-name)]
+(defn logging-to
+  "A function that logs to this logger of SLF4J; nil for the one of slf4j-nop, which quiets libraries, and would drop everything."
+  [to]
+  (let [logger (class-of "org.slf4j.Logger")
+        pairs (class-of "org.slf4j.spi.LoggingEventAware")]
+    (when-not (= "org.slf4j.helpers.NOPLogger" (.getName (class to)))
       (fn [level data]
         (if (and pairs (instance? pairs to))
           (with-pairs logger to level data)
           (call (method logger ({:error "error", :info "info"} level "warn") String) to (text/event data)))))))
+
+(defn- slf4j []
+  (when-some [factory (and (slf4j-bound?) (class-of "org.slf4j.LoggerFactory"))]
+    (logging-to (call (method factory "getLogger" String) nil logger-name))))
 
 ;; ---- the JDK's
 
