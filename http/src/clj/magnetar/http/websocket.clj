@@ -118,7 +118,8 @@
 
   Example:
 
-    (ws/open? socket) ;=> true"
+    (when (ws/open? socket)
+      (ws/send socket \"still there\"))"
   {:added "0.2"}
   [socket]
   (socket/open? (checked "open?" socket)))
