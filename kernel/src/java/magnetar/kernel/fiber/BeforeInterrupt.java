@@ -141,7 +141,6 @@ public abstract class BeforeInterrupt {
 
     /** Called when there was enough time: interrupts the fiber, unless this was closed or a shield is in it. */
     protected final void timeIsOver() {
-        Simulated.switchPoint();
         synchronized (fiber) {
             if (state == State.BEGUN) {
                 state = State.OVERDUE;
