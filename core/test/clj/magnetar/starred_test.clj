@@ -96,7 +96,7 @@
   []
   (for [ns '[magnetar.actor magnetar.proc-lib magnetar.scope magnetar.task magnetar.task.supervisor magnetar.timer magnetar.fold]
         [_ v] (ns-publics ns)
-        :when (and (::fibers/at (meta @v)) (not= #'actor/with-process* v))] ; whose macro has a body
+        :when (and (::fibers/at (meta @v)) (not (#{#'actor/with-process* #'scope/with-cancel*} v)))] ; their macros have a body
     v))
 
 (defn- macro-of [v]
