@@ -3,7 +3,7 @@
 
   GET /hello answers a line. POST /echo answers the body of the request, as JSON. `bench/peers/http/main.go` does the same in Go.
 
-    bin/magnetar run -A:http --paths http/src/clj:bench/src/clj bench/src/clj/magnetar/bench/http.clj magnetar 8080"
+    bin/magnetar run bench/http/serve.clj magnetar 8080"
   (:require
    [magnetar.http :as http])
   (:import
