@@ -209,7 +209,7 @@
 
 (deftest a-million-spawns-end-in-a-report-that-names-them
   (doseq [options [fast launchers]]
-    (let [{:keys [err]} (run options "256m" spawner)]
+    (let [{:keys [err]} (run options "128m" spawner)]
       (is (re-find #"OutOfMemoryError" err) err)
       (is (re-find #"Of \d+ fibers that have not ended, \d+ are \"spawn " err) err)
       (is (not (str/includes? err "thrown from the UncaughtExceptionHandler")) err))))

@@ -8,8 +8,12 @@
    [magnetar.dev.lint.sources :as sources]
    [magnetar.dev.processes :refer [home jdks start]]))
 
-(defn- jars []
-  (filter #(str/ends-with? % ".jar") (str/split (System/getProperty "java.class.path") #":")))
+(defn- jars
+  "The libraries, without the compiled classes of Magnetar itself."
+  []
+  (->> (str/split (System/getProperty "java.class.path") #":")
+       (filter #(str/ends-with? % ".jar"))
+       (remove #(str/includes? % "/.cache/start/"))))
 
 (def ^:private kernel
   (first (filter #(str/includes? % "/kernel/") (str/split (System/getProperty "java.class.path") #":"))))
