@@ -98,7 +98,7 @@
         (when-not quick? (prove-controls root kernel checks))
         (prove-faults root kernel checks))
       (prove-mutants root kernel quick?)
-      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 400 1200)
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 800 1600)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 240 1200)
                      ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))
