@@ -6,7 +6,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net :as net]
-   [magnetar.net-support :refer [as-stream await-end home in-process in-socket? listener next-message pair reader-of refused]]
+   [magnetar.net-support :refer [as-stream await-end forwarding home in-process in-socket? listener next-message pair reader-of refused]]
    [magnetar.net.acceptor :as acceptor]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
@@ -102,12 +102,6 @@
 
 ;; ---- owners
 
-(defn- forwarding []
-  (let [me (self)]
-    (spawn #(loop []
-              (receive message (actor/! me [::got (self) message]))
-              (recur)))))
-
 (deftest a-connection-is-given-away-although-its-mailbox-is-full
   (let [l (listener {:packet 1})
         other (forwarding)
@@ -126,7 +120,7 @@
       (net/send client (byte-array [n])))
     (is (eventually (= "room in a mailbox" (:waits-for (reader-of served)))))
     (Send/signal owner [:go])
-    (is (= (range 10) (repeatedly 10 #(receive [::got other [:tcp served bytes]] (first bytes) (after limit-ms :late)))))
+    (is (= (range 10) (repeatedly 10 #(receive [:got other [:tcp served bytes]] (first bytes) (after limit-ms :late)))))
     (is (= [:left :one :two] (receive [:left one two] [:left one two] (after limit-ms :late))))))
 
 (deftest code-of-a-packet-that-fails-ends-the-connection-and-the-owner-knows

@@ -55,6 +55,14 @@
     message message
     (after limit-ms :late)))
 
+(defn forwarding
+  "A process that sends this one [:got its-pid message] for each message that it gets."
+  []
+  (let [me (self)]
+    (spawn #(loop []
+              (receive message (actor/! me [:got (self) message]))
+              (recur)))))
+
 (defn message-count []
   (actor/process-info (self) :message-queue-len))
 

@@ -10,7 +10,7 @@
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
    [magnetar.net :as net]
-   [magnetar.net-support :refer [acceptor-of as-stream await-end cancelled-in-socket cancelled-while home in-process in-socket? listener message-count next-message owning pair reader-of refused thrown waits-for-accept?]]
+   [magnetar.net-support :refer [acceptor-of as-stream await-end cancelled-in-socket cancelled-while forwarding home in-process in-socket? listener message-count next-message owning pair reader-of refused thrown waits-for-accept?]]
    [magnetar.net.framing :as framing]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
@@ -385,14 +385,6 @@
     (actor/unlink supervisor)
     (actor/exit supervisor :shutdown)))
 
-(defn- forwarding
-  "A process that sends this one each message that it gets, with its pid."
-  []
-  (let [me (self)]
-    (spawn #(loop []
-              (receive message (actor/! me [::got (self) message]))
-              (recur)))))
-
 (deftest messages-move-to-the-new-owner
   (let [[client served] (pair {:active true :packet :line :as :string})
         other (forwarding)]
@@ -403,10 +395,10 @@
     (is (nil? (net/controlling-process served other)))
     (net/send client "three\n")
     (is (= [[:tcp served "one\n"] [:tcp served "two\n"] [:tcp served "three\n"]]
-           (repeatedly 3 #(receive [::got other message] message))))
+           (repeatedly 3 #(receive [:got other message] message))))
     (is (= :mine (next-message)))
     (net/close client)
-    (is (= [:tcp-closed served] (receive [::got other message] message)))))
+    (is (= [:tcp-closed served] (receive [:got other message] message)))))
 
 (deftest messages-under-way-move-in-order-and-none-is-lost
   (dotimes [_ 20]
@@ -419,7 +411,7 @@
         (receive [:tcp served bytes] (is (= [0] (vec bytes))))
         (net/controlling-process served other)
         (is (= (map unchecked-byte (range 1 total))
-               (repeatedly (dec total) #(receive [::got other [:tcp served bytes]] (first bytes)))))
+               (repeatedly (dec total) #(receive [:got other [:tcp served bytes]] (first bytes)))))
         (is (= 0 (message-count)))))))
 
 (deftest a-message-that-waits-for-room-moves-too
@@ -438,7 +430,7 @@
       (net/send client (byte-array [n])))
     (is (eventually (= "room in a mailbox" (:waits-for (reader-of served)))))
     (Send/signal owner [:go])
-    (is (= (range 10) (repeatedly 10 #(receive [::got other [:tcp served bytes]] (first bytes)))))))
+    (is (= (range 10) (repeatedly 10 #(receive [:got other [:tcp served bytes]] (first bytes)))))))
 
 (deftest a-connection-goes-with-its-new-owner
   (let [[client served] (pair {:active false})

@@ -7,8 +7,7 @@
    [magnetar.impl.runtime]
    [magnetar.net.transport :as transport])
   (:import
-   (java.util.concurrent CompletableFuture Semaphore TimeUnit TimeoutException)
-   (magnetar.kernel.fiber Fiber)))
+   (java.util.concurrent CompletableFuture Semaphore TimeUnit TimeoutException)))
 
 (set! *warn-on-reflection* true)
 
@@ -24,13 +23,10 @@
   "Takes a place; false if none is free before the deadline."
   [^Semaphore places deadline]
   (let [left (clock/left deadline)]
-    (try
+    (transport/interruptible
       (if (= clock/infinite left)
         (do (.acquire places) true)
-        (.tryAcquire places left TimeUnit/NANOSECONDS))
-      (catch InterruptedException e
-        (.check (Fiber/current))
-        (throw e)))))
+        (.tryAcquire places left TimeUnit/NANOSECONDS)))))
 
 (defn- with-place [^Semaphore places f]
   (let [outcome (try

@@ -83,15 +83,19 @@
       (.get future)
       (.get future left TimeUnit/NANOSECONDS))))
 
+(defmacro interruptible
+  "Does the body, which waits. An interrupt that came with a cancellation throws what cancels the thread."
+  [& body]
+  `(try
+     ~@body
+     (catch InterruptedException e#
+       (.check (Fiber/current))
+       (throw e#))))
+
 (defn await-future
-  "The value of a future, as `get-until`. An interrupt that came with a cancellation throws what cancels the
-  thread."
+  "The value of a future, as `get-until` and `interruptible`."
   [future deadline]
-  (try
-    (get-until future deadline)
-    (catch InterruptedException e
-      (.check (Fiber/current))
-      (throw e))))
+  (interruptible (get-until future deadline)))
 
 (defn check-interrupt
   "Throws if the thread was interrupted while it used a socket: what cancels it, else an
@@ -105,13 +109,10 @@
   "Takes the lock; false if it is not free before the deadline."
   [^ReentrantLock lock deadline]
   (let [left (clock/left deadline)]
-    (try
+    (interruptible
       (if (= clock/infinite left)
         (do (.lockInterruptibly lock) true)
-        (.tryLock lock left TimeUnit/NANOSECONDS))
-      (catch InterruptedException e
-        (.check (Fiber/current))
-        (throw e)))))
+        (.tryLock lock left TimeUnit/NANOSECONDS)))))
 
 (defn locked
   "Calls f with the lock held; ::timeout if the lock is not free before the deadline."

@@ -18,7 +18,7 @@
    (java.nio.file.attribute BasicFileAttributes)
    (java.util.concurrent ExecutionException FutureTask TimeoutException)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fiber Fibers)))
+   (magnetar.kernel.fiber Fibers)))
 
 (set! *warn-on-reflection* true)
 
@@ -141,11 +141,8 @@
 (def ^:private ^:const pause-millis "Between two tries while the queue of a listener is full." 5)
 
 (defn- await-next-try [deadline]
-  (try
-    (Thread/sleep (long (min pause-millis (inc (clock/millis (clock/left deadline))))))
-    (catch InterruptedException e
-      (.check (Fiber/current))
-      (throw e))))
+  (transport/interruptible
+    (Thread/sleep (long (min pause-millis (inc (clock/millis (clock/left deadline))))))))
 
 (defn- connect-until [address deadline]
   (if-some [channel (try-connect address)]
