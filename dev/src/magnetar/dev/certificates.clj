@@ -3,11 +3,10 @@
   (:require
    [clojure.java.io :as io]
    [clojure.java.shell :as shell]
-   [clojure.string :as str])
+   [clojure.string :as str]
+   [magnetar.dev.child :as child])
   (:import
    (java.io File)
-   (java.nio.file Files)
-   (java.nio.file.attribute FileAttribute)
    (java.security Key KeyStore)
    (java.security.cert Certificate)
    (java.util Base64)))
@@ -55,12 +54,7 @@
         (write-pem folder store alias)))
     folder))
 
-(defn- temporary-folder ^File []
-  (let [folder (.toFile (Files/createTempDirectory "magnetar-tls" (make-array FileAttribute 0)))]
-    (.addShutdownHook (Runtime/getRuntime) (Thread. #(run! io/delete-file (reverse (file-seq folder)))))
-    folder))
-
-(defonce ^:private folder (delay (make (temporary-folder))))
+(defonce ^:private folder (delay (make (child/temp-folder "magnetar-tls"))))
 
 (defn path
   "The path of a file among the certificates."

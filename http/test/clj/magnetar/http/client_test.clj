@@ -1,5 +1,5 @@
 (ns magnetar.http.client-test
-  "The JDK's client in scopes: a request that nobody waits for any more is aborted, which its server sees."
+  "The JDK's client in scopes: a request whose caller is cancelled is aborted, which its server sees."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.dev.guide :as guide]
