@@ -160,13 +160,14 @@
       (is (= :shutdown (end-of c pid))))))
 
 (defn- begin-computing
-  "Starts a loop in the session, with a name; it ends when go-on is nil, with the form. Returns its pid."
+  "Starts a loop in the session, with a name; it ends when go-on has changed, with the form. Returns its pid."
   [ask form]
   (reset! go-on (promise))
   (ask {:id "w", :code [(list 'do
                               '(magnetar.actor/register ::computing (magnetar.actor/self))
-                              '(deliver @@#'magnetar.nrepl-test/go-on (magnetar.actor/self))
-                              '(while @@#'magnetar.nrepl-test/go-on)
+                              '(let [mine @@#'magnetar.nrepl-test/go-on]
+                                 (deliver mine (magnetar.actor/self))
+                                 (while (identical? mine @@#'magnetar.nrepl-test/go-on)))
                               form)
                         '(deliver magnetar.nrepl-test/never true)]})
   @@go-on)
@@ -303,7 +304,9 @@
 (deftest what-computes-when-its-session-is-closed-is-told-and-leaves-nothing-once-it-ends
   (let [{:keys [ask answer]} (client)]
     (reset! go-on (promise))
-    (ask {:id "w", :code '[(do (deliver @@#'magnetar.nrepl-test/go-on 1) (while @@#'magnetar.nrepl-test/go-on))]})
+    (ask {:id "w", :code '[(let [mine @@#'magnetar.nrepl-test/go-on]
+                             (deliver mine 1)
+                             (while (identical? mine @@#'magnetar.nrepl-test/go-on)))]})
     @@go-on
     (ask {:op "close"})
     (is (re-find #"computes on.* It is abandoned: the session is closed\." (str (:err (answer)))))
