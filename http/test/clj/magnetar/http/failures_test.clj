@@ -131,12 +131,18 @@
       (is (= [] @failures)))))
 
 (defn- ended-by
-  "True if what is forked in the scope of a request ends after (ask server)."
+  "True if what is forked in the scope of a request, and has begun, ends after (ask server)."
   [ask ch]
-  (let [ended (promise)]
+  (let [begun (promise)
+        ended (promise)]
     (with-failures [failures]
       (with-server [server (fn [request]
-                             (scope/fork (::http/scope request) #(try (scope/sleep 100000) (finally (deliver ended true))))
+                             (scope/fork (::http/scope request)
+                                         #(try
+                                            (deliver begun true)
+                                            (scope/sleep 100000)
+                                            (finally (deliver ended true))))
+                             (value-of begun)
                              {:status 200 :headers {} :body ch}) nil]
         (ask server)
         [(value-of ended) @failures]))))
