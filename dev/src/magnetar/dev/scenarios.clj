@@ -5,7 +5,9 @@
   whole groups: the first cells of the table below \"Not carried\". A group that is not excused as a whole is one that the library claims."
   (:require
    [clojure.java.io :as io]
-   [clojure.string :as str]))
+   [clojure.string :as str])
+  (:import
+   (java.io RandomAccessFile)))
 
 (set! *warn-on-reflection* true)
 
@@ -60,8 +62,10 @@
          (when (seq missing) (str "; missing: " (str/join " " missing))))))
 
 (defn record
-  "Adds IDs that tests have carried to the file, which begins with the line about all of them."
+  "Adds IDs that tests have carried to the file, which begins with the line about all of them. Several JVMs may do so at once."
   [root file carried]
-  (let [before (when (.exists (io/file file)) (rest (str/split-lines (slurp file))))
-        ids (distinct (concat before carried))]
-    (spit file (str (str/join "\n" (cons (line root ids) ids)) "\n"))))
+  (with-open [lock (RandomAccessFile. (str file ".lock") "rw")]
+    (.lock (.getChannel lock)) ; until it is closed
+    (let [before (when (.exists (io/file file)) (rest (str/split-lines (slurp file))))
+          ids (distinct (concat before carried))]
+      (spit file (str (str/join "\n" (cons (line root ids) ids)) "\n")))))

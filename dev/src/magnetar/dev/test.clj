@@ -152,6 +152,13 @@
         distinct
         sort)))
 
+(defn- take-namespace!
+  "True unless another JVM, which runs the same suite, has taken the namespace."
+  [suite ns-sym]
+  (let [folder (System/getProperty "magnetar.taken")]
+    (or (nil? folder)
+        (.createNewFile (io/file folder (str suite " " ns-sym))))))
+
 (defn- words [text]
   (remove str/blank? (str/split text #"\s+")))
 
@@ -179,5 +186,7 @@
     (alarms/keep-standard-error)
     (println (str "Suite " suite))
     (binding [t/*test-out* *out*, t/*stack-trace-depth* 25]
-      (run! run-namespace (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))))
+      (doseq [ns-sym (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))
+              :when (take-namespace! suite ns-sym)]
+        (run-namespace ns-sym)))
     (finish suite counts-file start)))
