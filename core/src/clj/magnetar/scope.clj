@@ -154,22 +154,26 @@
                            (arguments/show bindings) ".")
                       {:bindings bindings})))
 
+(defn- in-frame
+  "The work with the dynamic bindings of its starter."
+  [work]
+  (if-some [bindings (fibers/shared-frame)]
+    (^:once fn* []
+      (fibers/install bindings)
+      (work))
+    work))
+
 (defn- conveyance
   "What the forks of a scope take along: a function of their work, called by the starter, that gives what their fibers shall do."
   [{:keys [inherit bindings]}]
   (check-bindings bindings)
   (let [carrier (carrier inherit)
-        frame (if (= :none bindings) (constantly nil) fibers/shared-frame)]
-    (fn [work]
-      (let [bindings (frame)
-            work (if bindings
-                   (^:once fn* []
-                     (fibers/install bindings)
-                     (work))
-                   work)]
-        (if carrier
-          (^:once fn* [] (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (work)))))
-          work)))))
+        framed (if (= :none bindings) identity in-frame)]
+    (if carrier
+      (fn [work]
+        (let [work (framed work)]
+          (^:once fn* [] (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (work)))))))
+      framed)))
 
 (defn- scope-of ^Scope [x what]
   (if (instance? Scope x)

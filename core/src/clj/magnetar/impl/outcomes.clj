@@ -168,7 +168,8 @@
   "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
   [scope joiner state body thrown]
   (let [{:keys [value error]} (closed-outcome scope joiner state body)
-        [e & others] (remove nil? (list* error (own-failure state body) thrown))]
-    (if e
-      (throw (suppress e others))
+        own (own-failure state body)]
+    (if (or error own (seq thrown))
+      (let [[e & others] (remove nil? (list* error own thrown))]
+        (throw (suppress e others)))
       value)))

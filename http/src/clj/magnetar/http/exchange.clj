@@ -194,8 +194,7 @@
     (vreset! returned
              (if (door/enter door)
                (do (vreset! entered true)
-                   (handler (assoc (request/ring-map (.-request x) (body-of x))
-                                   :magnetar.http/scope (.get ^AtomicReference (.-scope x)))))
+                   (handler (request/ring-map (.-request x) (body-of x) (.get ^AtomicReference (.-scope x)))))
                ::shed))
     nil))
 

@@ -41,7 +41,8 @@
 (defn charset
   "The charset that a Content-Type names, or nil."
   [content-type]
-  (some->> content-type (re-find #"(?i);\s*charset=\s*\"?([^\s;\"]+)") second))
+  (when (and content-type (str/includes? content-type ";"))
+    (second (re-find #"(?i);\s*charset=\s*\"?([^\s;\"]+)" content-type))))
 
 (def ^:private usual-methods
   {"GET" :get "HEAD" :head "POST" :post "PUT" :put "DELETE" :delete "OPTIONS" :options "PATCH" :patch})
@@ -66,27 +67,28 @@
       :else true)))
 
 (defn ring-map
-  "The map of the request, with this stream as its body."
-  [^Request request ^InputStream body]
+  "The map of the request, with this stream as its body and this scope."
+  [^Request request ^InputStream body scope]
   (let [uri (.getHttpURI request)
         headers (headers request)
         content-type (get headers "content-type")
         length (some-> (get headers "content-length") parse-long)
         ^ConnectionMetaData connection (.getConnectionMetaData request)
         secure? (tls/secure? (.getEndPoint (.getConnection connection)))
-        query (.getQuery uri)
         encoding (charset content-type)]
-    (cond-> {:server-port (Request/getServerPort request)
-             :server-name (Request/getServerName request)
-             :remote-addr (without-brackets (Request/getRemoteAddr request))
-             :uri (path uri)
-             :scheme (if secure? :https :http)
-             :request-method (method request)
-             :protocol (.asString (.getHttpVersion connection))
-             :headers headers
-             :body body
-             :query-string query
-             :ssl-client-cert (when secure? (tls/client-certificate (.getEndPoint (.getConnection connection))))}
+    (cond-> (array-map ; a literal of this size would be hashed for each request
+              :uri (path uri)
+              :request-method (method request)
+              :headers headers
+              :query-string (.getQuery uri)
+              :body body
+              :scheme (if secure? :https :http)
+              :server-port (Request/getServerPort request)
+              :server-name (Request/getServerName request)
+              :remote-addr (without-brackets (Request/getRemoteAddr request))
+              :protocol (.asString (.getHttpVersion connection))
+              :ssl-client-cert (when secure? (tls/client-certificate (.getEndPoint (.getConnection connection))))
+              :magnetar.http/scope scope)
       content-type (assoc :content-type content-type)
       length (assoc :content-length length)
       encoding (assoc :character-encoding encoding))))

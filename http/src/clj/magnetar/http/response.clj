@@ -15,6 +15,7 @@
    (java.io Closeable File FileInputStream InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
+   (java.util BitSet)
    (java.util.concurrent.atomic AtomicLong)
    (magnetar.http.events Events)
    (org.eclipse.jetty.http HttpFields$Mutable HttpHeader HttpStatus HttpVersion)
@@ -30,14 +31,28 @@
   (throw (refusals/bad-response
            (str "The handler returned no response that can be sent: " what "; this is " (arguments/show value) ".") value)))
 
-(def ^:private token #"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+(def ^:private ^BitSet of-token
+  "The characters of HTTP's tokens."
+  (let [set (BitSet.)]
+    (run! #(.set set (int %)) "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    set))
+
+(defn- token? [^String text]
+  (let [n (.length text)]
+    (loop [i 0]
+      (if (< i n)
+        (and (.get of-token (int (.charAt text i))) (recur (inc i)))
+        (pos? n)))))
+
+(defn- of-one-line? [^String text]
+  (and (neg? (.indexOf text 10)) (neg? (.indexOf text 13)) (neg? (.indexOf text 0))))
 
 (defn- check-value [name value]
-  (when-not (and (string? value) (not (re-find #"[\r\n\u0000]" value)))
+  (when-not (and (string? value) (of-one-line? value))
     (refuse (str "the value of the header " (arguments/show name) " has to be a string without line breaks") value)))
 
 (defn- check-header [name value]
-  (when-not (and (string? name) (re-matches token name))
+  (when-not (and (string? name) (token? name))
     (refuse "the name of a header has to be a string of the characters that HTTP allows" name))
   (if (string? value)
     (check-value name value)

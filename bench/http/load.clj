@@ -1,0 +1,5 @@
+;; wrk and h2load against three servers, see magnetar.bench.http-load: bin/magnetar run bench/http/load.clj
+
+(require '[magnetar.bench.http-load :as load])
+
+(apply load/-main *command-line-args*)
