@@ -9,8 +9,10 @@
    [magnetar.bench.peers.template :refer [channel-workloads]]
    [magnetar.fold :as fold]
    [magnetar.gen-server :as gs]
+   [magnetar.net :as net]
    [magnetar.scope :as scope])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.util.concurrent.atomic AtomicLong)))
 
 ;; as for the peer that runs the same source
@@ -121,6 +123,26 @@
   (in-process
     (serve/all-increased n (fn [in] (fold/pmap (fn [x] (inc (long x))) in)))))
 
+(defn- echo [conn]
+  (when-some [data (net/recv conn)]
+    (net/send conn data)
+    (recur conn)))
+
+(defn- accept-all [listener]
+  (let [conn (net/accept listener)]
+    (net/controlling-process conn (spawn (fn [] (try (echo conn) (catch ExceptionInfo _)))))) ; the client ends by a reset
+  (recur listener))
+
+(defn- echo-server
+  "Starts it, a process for each connection; returns the port."
+  []
+  (let [port (promise)]
+    (spawn (fn []
+             (let [listener (net/listen 0 {:host "127.0.0.1" :backlog 1024 :active false})]
+               (deliver port (net/port listener))
+               (accept-all listener))))
+    @port))
+
 (def workloads
   "What it can be asked.
 
@@ -141,7 +163,7 @@
           "memory-servers" (fn [n] (in-process (serve/bytes-each n #(server {}))))
           "memory-servers-activated" (fn [n] (in-process (serve/bytes-each n #(server {:hosting :activated}))))
           "timers" timers
-          "echo" (fn [] (serve/echo-server #(spawn %)))}))
+          "echo" (fn [] (echo-server))}))
 
 (defn -main
   "Serves the workloads.
