@@ -16,10 +16,12 @@
    :proto-max-bulk-len 536870912 :pubsub-buffer 33554432 :tell println :clock #(System/currentTimeMillis)})
 
 (defn- prepared
-  "The options with the parts that outlive a restart of the store: the published data, and how the file is
-  opened."
+  "The options with the parts that outlive a restart of the store: the published data, how the file is opened,
+  the file that is open, and a failure after which no store may start."
   [{:keys [appendonly dir] :as options}]
   (merge {:published (atom db/empty-db)
+          :opened (atom nil)
+          :failure (atom nil)
           :open-file (when appendonly #(log/open-file dir))}
          defaults
          options))

@@ -9,9 +9,9 @@
    [kv.db :as db]
    [kv.resp :as resp])
   (:import
-   (java.io IOException)
+   (java.io File IOException)
    (java.nio ByteBuffer)
-   (java.nio.channels FileChannel)
+   (java.nio.channels FileChannel OverlappingFileLockException)
    (java.nio.file OpenOption Path StandardOpenOption)
    (java.util Arrays)))
 
@@ -21,22 +21,46 @@
   (FileChannel/open path (into-array OpenOption options)))
 
 (defn- sync-folder
-  "Syncs the name of a new file."
+  "Syncs the names in a folder."
   [^Path folder]
   (with-open [channel (open-channel folder StandardOpenOption/READ)]
     (.force channel true)))
 
+(defn- make-folder
+  "Makes the folder and those above it, and syncs the name of each."
+  [^File folder]
+  (when-not (.isDirectory folder)
+    (let [parent (.getParentFile folder)]
+      (make-folder parent)
+      (when-not (.mkdir folder)
+        (throw (IOException. (str "the folder " folder " cannot be made"))))
+      (sync-folder (.toPath parent)))))
+
+(defn- lock
+  "Keeps other servers from the file. The lock ends with the channel, or with the program."
+  [^FileChannel channel file]
+  (when-not (try
+              (.tryLock channel)
+              (catch OverlappingFileLockException _ nil))
+    (throw (ex-info (str "Another server has the append-only file " file " open. Stop it, or choose another --dir.")
+                    {:file (str file)}))))
+
 (defn open-file
-  "Opens the file in the folder, and makes both if they are not there."
+  "Opens the file in the folder, and makes both if they are not there. Throws an ExceptionInfo if another
+  server has it open."
   ^FileChannel [folder]
-  (let [file (io/file folder "appendonly.aof")
-        new? (not (.exists file))]
-    (io/make-parents file)
+  (let [file (.getAbsoluteFile (io/file folder "appendonly.aof"))
+        folder (.getParentFile file)]
+    (make-folder folder)
     (let [channel (open-channel (.toPath file) StandardOpenOption/CREATE StandardOpenOption/READ
                                 StandardOpenOption/WRITE)]
-      (when new?
-        (sync-folder (.toPath (.getParentFile file))))
-      channel)))
+      (try
+        (lock channel file)
+        (sync-folder (.toPath folder)) ; also if a crash came before that of the program that made the file
+        channel
+        (catch Throwable e
+          (.close channel)
+          (throw e))))))
 
 ;; ---- read
 
@@ -90,17 +114,6 @@
   (.truncate file size)
   (.position file size))
 
-(defn open
-  "Opens the log of a file: [log db]. A torn record at the end is cut, and said with `tell`."
-  [^FileChannel file tell]
-  (let [{:keys [db size]} (replay file)
-        torn (- (.size file) (long size))]
-    (when (pos? torn)
-      (tell (str "The append-only file ended inside a record: its last " torn " bytes were cut at byte " size
-                 ".")))
-    (cut file size)
-    [(->Log file (volatile! size)) db]))
-
 (defn- broken [what ^IOException e]
   (throw (ex-info (str "The append-only file cannot be " what ": " (ex-message e) ". The server ends.")
                   {:what what} e)))
@@ -125,6 +138,30 @@
   (try
     (.force file false)
     (catch IOException e (broken "synced" e))))
+
+(defn- opened
+  "[log db]. What was read is synced: the program before may have ended between a write and its sync."
+  [^FileChannel file tell]
+  (let [{:keys [db size]} (replay file)
+        torn (- (.size file) (long size))
+        log (->Log file (volatile! size))]
+    (when (pos? torn)
+      (tell (str "The append-only file ended inside a record: its last " torn " bytes were cut at byte " size
+                 ".")))
+    (cut file size)
+    (when (pos? (+ (long size) torn))
+      (sync-all log))
+    [log db]))
+
+(defn open
+  "Opens the log of a file: [log db]. A torn record at the end is cut, and said with `tell`. If the file is
+  damaged, it is closed."
+  [^FileChannel file tell]
+  (try
+    (opened file tell)
+    (catch Throwable e
+      (.close file)
+      (throw e))))
 
 (defn close
   "Closes the file."

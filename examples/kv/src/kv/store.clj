@@ -17,7 +17,8 @@
    [magnetar.timer :as timer])
   (:import
    (clojure.lang ExceptionInfo)
-   (java.io IOException)))
+   (java.io IOException)
+   (java.nio.channels FileChannel)))
 
 (set! *warn-on-reflection* true)
 
@@ -50,9 +51,11 @@
 
 ;; ---- the log. The server's :waiting has [from commands] of each caller. While a sync in the background
 ;; runs, :syncing is the number of ticks that it has lasted. After a failed sync the server is :broken?, and
-;; silent.
+;; silent. :failure is an atom with the exception then. It outlives the server, so that no other one is started,
+;; and its lock lets one sync run at a time: a second one beside a failing one could succeed.
 
-(defn- end-program [{:keys [tell] :as state} ^ExceptionInfo e]
+(defn- end-program [{:keys [tell failure] :as state} ^ExceptionInfo e]
+  (reset! failure e)
   (tell (ex-message e))
   (application/shutdown 1)
   (assoc state :broken? true :waiting []))
@@ -60,10 +63,20 @@
 (defn- text-of [log]
   (str (reduce resp/write (StringBuilder.) log)))
 
-(defn- write-log [{:keys [log appendfsync]} text]
+(defn- sync-now [{:keys [log failure]}]
+  (locking failure
+    (when-some [e @failure]
+      (throw e))
+    (try
+      (log/sync-all log)
+      (catch ExceptionInfo e
+        (reset! failure e)
+        (throw e)))))
+
+(defn- write-log [{:keys [log appendfsync] :as state} text]
   (log/write log text)
   (when (= :always appendfsync)
-    (log/sync-all log)))
+    (sync-now state)))
 
 (defn- refusals
   "The replies when nothing can be written: reads have theirs."
@@ -113,20 +126,22 @@
     (commit state)
     state))
 
-(defn- sync-log [log]
+(defn- sync-log
+  "Syncs the log; returns nil, or why that failed."
+  [state]
   (try
-    (scope/offload log/sync-all log)
+    (scope/offload sync-now state)
     nil
     (catch ExceptionInfo e e)))
 
 (defn- tick
   "Once a second: syncs the log in a process of its own, so that writes go on meanwhile."
-  [{:keys [log appendfsync dirty? syncing broken?] :as state}]
+  [{:keys [appendfsync dirty? syncing broken?] :as state}]
   (let [server (actor/self)]
     (cond
       syncing (update state :syncing inc)
       (and dirty? (= :everysec appendfsync) (not broken?))
-      (do (actor/spawn-link (fn [] (! server [:synced (sync-log log)])))
+      (do (actor/spawn-link (fn [] (! server [:synced (sync-log state)])))
           (assoc state :dirty? false :syncing 0))
       :else state)))
 
@@ -138,15 +153,22 @@
 
 ;; ---- the server
 
-(defn- open [{:keys [open-file published] :as options}]
+(defn- open
+  "The state with the log, and the data published. The file of a server that was killed is closed before."
+  [{:keys [open-file published opened failure tell] :as options}]
   (if-not open-file
     options
-    (let [[log db] (log/open (open-file) (:tell options))]
-      (reset! published db)
-      (assoc options :log log))))
+    (do
+      (when-some [e @failure]
+        (throw e))
+      (some-> ^FileChannel @opened .close)
+      (let [[log db] (log/open (reset! opened (open-file)) tell)]
+        (reset! published db)
+        (assoc options :log log)))))
 
 (defn init
-  "Options: :published the atom for the data, :open-file a function or nil, :appendfsync, :clock and :tell."
+  "Options: :published the atom for the data, :open-file a function or nil, :opened and :failure atoms,
+  :appendfsync, :clock and :tell."
   [options]
   (actor/flag :trap-exit true)
   (try
@@ -197,7 +219,7 @@
   [_ {:keys [log broken?] :as state}]
   (when log
     (when-not broken?
-      (some->> (sync-log log) (end-program state)))
+      (some->> (sync-log state) (end-program state)))
     (log/close log)))
 
 ;; ---- for clients

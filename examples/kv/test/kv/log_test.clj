@@ -211,12 +211,45 @@
     "\u0000\u0000\u0000\n"                                  0))
 
 (deftest a-server-with-a-damaged-file-does-not-start
-  (let [outcome (promise)]
+  (let [outcome (promise)
+        folder (folder-with (str (records 0) "garbage\r\n"))]
     (is (= [:start-error]
-           (map :event
-                (support/reports-of #(deliver outcome (support/start {:appendonly true :dir (folder-with (str (records 0) "garbage\r\n"))}))))))
+           (map :event (support/reports-of #(deliver outcome (support/start {:appendonly true :dir folder}))))))
     (support/stop)
-    (is (str/includes? (pr-str @outcome) "damaged at byte 27: ERR Protocol error: expected '*'."))))
+    (is (str/includes? (pr-str @outcome) "damaged at byte 27: ERR Protocol error: expected '*'."))
+    (.close (log/open-file folder))))
+
+(deftest a-file-that-a-server-has-open-is-refused
+  (let [folder (support/temporary-folder)]
+    (with-server {:appendonly true :dir folder}
+      (is (thrown-with-msg? clojure.lang.ExceptionInfo
+                            #"^Another server has the append-only file .*appendonly.aof open. Stop it, or choose another --dir.$"
+                            (log/open-file folder))))
+    (.close (log/open-file folder))))
+
+(deftest a-store-that-is-killed-starts-again-from-the-file
+  (let [folder (support/temporary-folder)]
+    (with-server {:appendonly true :dir folder}
+      (let [store (actor/whereis :kv/store)]
+        (is (= "+OK\r\n" (exchange (client) "+OK\r\n" "set a 1")))
+        (is (= [:child-terminated] (map :event (support/reports-of #(do (actor/exit store :kill)
+                                                                        (support/await-restart store))))))
+        (is (= ":2\r\n" (exchange (client) ":2\r\n" "incr a")))))
+    (is (= (str (resp/written ["set" "a" "1"]) (resp/written ["incr" "a"])) (text-of folder)))))
+
+(deftest the-folder-is-synced-at-each-start-and-those-that-were-made
+  (let [synced (atom [])
+        parent (io/file (support/temporary-folder))
+        folder (io/file parent "data" "kv")]
+    (with-redefs-fn {#'log/sync-folder #(swap! synced conj (str %))}
+      #(dotimes [_ 2]
+         (.close (log/open-file (str folder)))))
+    (is (= (map str [parent (io/file parent "data") folder folder]) @synced))))
+
+(deftest what-was-read-is-synced-before-it-is-served
+  (let [events (atom [])]
+    (with-server {:open-file (watched (folder-with (str (records 0) "*3\r\n")) {:events events}) :appendfsync :always}
+      (is (= [[:sync]] @events)))))
 
 (deftest on-a-full-disk-writes-are-refused-and-what-was-acknowledged-stays
   (let [folder (support/temporary-folder)
@@ -264,6 +297,18 @@
         (send-words conn "set a 2")
         (is (= :nothing (net/recv conn {:timeout 100 :else :nothing})))
         (is (= store (actor/whereis :kv/store)))))))
+
+(deftest a-sync-that-failed-while-the-store-ended-is-not-forgotten
+  (let [trouble (atom nil)
+        outcome (promise)]
+    (with-server {:open-file (watched (support/temporary-folder) {:trouble trouble}) :appendfsync :no}
+      (let [store (actor/whereis :kv/store)]
+        (is (= "+OK\r\n" (exchange (client) "+OK\r\n" "set a 1")))
+        (reset! trouble :bad-sync)
+        (support/reports-of #(do (! store [:stop nil :bug])
+                                 (deliver outcome (support/await-end-or-restart store))))
+        (is (= :ended @outcome) "no other store acknowledges what may not be on the disk")))
+    (is (some #{"The append-only file cannot be synced: Input/output error. The server ends."} (support/said-by-server)))))
 
 (deftest a-file-that-cannot-be-repaired-ends-the-service
   (let [trouble (atom nil)]

@@ -93,3 +93,14 @@
     (net/close listener)
     (is (= 1 (wait-for program)))
     (is (str/includes? lines "another socket has that port. Stop its program, or listen on port 0"))))
+
+(deftest ^{:limit 200000} a-second-server-on-the-same-file-is-refused
+  (let [options ["--appendonly" "yes" "--dir" (support/temporary-folder)]
+        {:keys [^Process process] :as first-program} (apply start-program options)]
+    (port-of first-program)
+    (let [{:keys [output] :as second-program} (apply start-program options)
+          lines (slurp output)]
+      (is (= 1 (wait-for second-program)))
+      (is (str/includes? lines "appendonly.aof open. Stop it, or choose another --dir.")))
+    (.destroy process)
+    (is (= 0 (wait-for first-program)))))

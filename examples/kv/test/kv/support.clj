@@ -64,12 +64,25 @@
   [options & body]
   `(call-with-server ~options (fn [] ~@body)))
 
+(defn- restarted? [store]
+  (let [now (actor/whereis :kv/store)]
+    (and now (not= store now) (actor/whereis :kv/listener))))
+
 (defn await-restart
   "Waits until the server runs with another store than that one."
   [store]
-  (when-not (and (actor/whereis :kv/listener) (not= store (actor/whereis :kv/store)))
+  (when-not (restarted? store)
     (Thread/onSpinWait)
     (recur store)))
+
+(defn await-end-or-restart
+  "Waits until the server has ended, or runs with another store than that one; returns :ended or :restarted."
+  [store]
+  (cond
+    (not-any? #(= :kv (:name %)) (application/which-applications)) :ended
+    (restarted? store) :restarted
+    :else (do (Thread/onSpinWait)
+              (recur store))))
 
 (defn reports-of
   "Calls f; returns what is reported meanwhile, which the log does not get."
