@@ -1,19 +1,26 @@
 (ns kv.bench
-  "bin/magnetar run examples/kv/redis/test/kv/bench.clj [ROUNDS] [REQUESTS]
+  "bin/magnetar run examples/kv/redis/test/kv/bench.clj [--json] [ROUNDS] [REQUESTS]
 
   redis-benchmark against this server and against Redis with the same settings, in turn. Each row has the
-  medians of the rounds, and the ratio of the two: the median of the rounds, the least and the greatest."
+  medians of the rounds, and the ratio of the two: the median of the rounds, the least and the greatest. With
+  --json each row is a line, a JSON object."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
    [kv.programs :as programs])
   (:import
+   (java.net ServerSocket)
    (java.nio.file Files)
    (java.nio.file.attribute FileAttribute)))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private ports {:ours 7391 :redis 7392})
+(defn- free-ports [names]
+  (let [sockets (mapv (fn [_] (ServerSocket. 0)) names)]
+    (run! #(.close ^ServerSocket %) sockets)
+    (zipmap names (map #(.getLocalPort ^ServerSocket %) sockets))))
+
+(def ^:private ports (free-ports [:ours :redis]))
 
 (defn- settings [appendfsync]
   (concat ["--dir" (str (Files/createTempDirectory "kv-bench" (make-array FileAttribute 0)))]
@@ -45,40 +52,52 @@
 (defn- median [xs]
   (nth (sort xs) (quot (count xs) 2)))
 
-(defn- print-row [appendfsync {:keys [test clients pipeline]} rounds]
+(defn- outcome
+  "The row as a map."
+  [appendfsync {:keys [test clients pipeline]} rounds]
   (let [ratios (map (fn [{:keys [ours redis]}] (/ (double ours) (double redis))) rounds)]
-    (println (format "| %-8s | %s | %5d | %2d | %,9.0f | %,9.0f | %.2f (%.2f to %.2f) |"
-                     appendfsync test clients pipeline
-                     (median (map :ours rounds)) (median (map :redis rounds))
-                     (median ratios) (apply min ratios) (apply max ratios)))
-    (flush)))
+    (array-map :fsync appendfsync :command test :clients clients :pipeline pipeline
+               :ours (median (map :ours rounds)) :redis (median (map :redis rounds))
+               :ratio (median ratios) :least (apply min ratios) :greatest (apply max ratios))))
 
-(defn- measure [appendfsync rounds requests]
+(defn- table-line [row]
+  (apply format "| %-8s | %s | %5d | %2d | %,9.0f | %,9.0f | %.2f (%.2f to %.2f) |" (vals row)))
+
+(defn- json-line
+  "The row as a JSON object."
+  [row]
+  (str "{" (str/join ", " (for [[k v] row] (str (pr-str (name k)) ": " (pr-str v)))) "}"))
+
+(defn- measure [line appendfsync rounds requests]
   (doseq [pipeline [1 16] clients [50 1000] test ["set" "get"]
           :let [row {:test test :clients clients :pipeline pipeline}
                 requests (* (long requests) (if (= 1 pipeline) 1 4))]]
-    (print-row appendfsync row
-               (doall (for [round (range rounds)]
-                        (into {} (for [server (if (even? round) [:ours :redis] [:redis :ours])]
-                                   [server (rate server row requests)])))))))
+    (println (line (outcome appendfsync row
+                            (doall (for [round (range rounds)]
+                                     (into {} (for [server (if (even? round) [:ours :redis] [:redis :ours])]
+                                                [server (rate server row requests)])))))))
+    (flush)))
 
-(defn- run [appendfsync rounds requests]
+(defn- run [line appendfsync rounds requests]
   (let [servers {:ours (start-ours appendfsync) :redis (start-redis appendfsync)}]
     (try
       (doseq [[server process] servers]
         (programs/await-port process (ports server)))
       (doseq [pipeline [1 16]]
         (rate :ours {:test "set,get" :clients 50 :pipeline pipeline} (* 2 (long requests)))) ; warm
-      (measure appendfsync rounds requests)
+      (measure line appendfsync rounds requests)
       (finally
         (doseq [[_ ^Process process] servers]
           (.destroy process)
           (.waitFor process))))))
 
 (defn -main
-  "Arguments: rounds, 3 if left out, and requests of a run, 50000."
-  [& [rounds requests]]
-  (println "| fsync    | command | clients | -P | ours/s | Redis/s | ratio |")
-  (println "|---|---|---|---|---|---|---|")
-  (doseq [appendfsync ["off" "everysec" "always"]]
-    (run appendfsync (parse-long (or rounds "3")) (parse-long (or requests "50000")))))
+  "Arguments: --json, rounds, 3 if left out, and requests of a run, 50000."
+  [& words]
+  (let [[json? [rounds requests]] (if (= "--json" (first words)) [true (rest words)] [false words])]
+    (when-not json?
+      (println "| fsync    | command | clients | -P | ours/s | Redis/s | ratio |")
+      (println "|---|---|---|---|---|---|---|"))
+    (doseq [appendfsync ["off" "everysec" "always"]]
+      (run (if json? json-line table-line) appendfsync
+           (parse-long (or rounds "3")) (parse-long (or requests "50000"))))))
