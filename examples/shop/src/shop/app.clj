@@ -15,7 +15,8 @@
 
 (def defaults
   "Options that are not given. :outside is the function that does the step of a job, :flaky the share of its calls that fail."
-  {:port 8080 :bind "127.0.0.1" :db db/embedded :workers 4 :flaky 0.3 :slow 1000 :outside outside/call :open db/open :tell println})
+  {:port 8080 :bind "127.0.0.1" :db db/embedded :workers 4 :max-queue 1000 :flaky 0.3 :slow 1000
+   :outside outside/call :open db/open :tell println})
 
 (defn- tree
   "The processes. They stop in the reverse order: first the streams, then the port is closed, then the jobs under way end."
@@ -24,7 +25,7 @@
    :children [{:id :followers :type :supervisor :start [registry/start-link {:keys :duplicate :name :shop/followers}]}
               {:id :workers :type :supervisor :start [workers/start-link shop]}
               {:id :web :shutdown 5000
-               :start [http/start-link (web/handler shop) {:port port :host bind :max-body 4096 :name :shop/web}]}
+               :start [http/start-link (web/handler shop) {:port port :host bind :name :shop/web}]}
               {:id :streams :type :supervisor
                :start [sup/start-link {:strategy :dynamic :max-children 500} {:name :shop/streams}]}]})
 
@@ -44,9 +45,13 @@
       [:error (ex-message e)])))
 
 (defn application
-  "The application with these options. The database is closed when all processes have ended."
+  "The application with these options. Before a stop the workers are told to claim no more jobs. The database is closed when all
+  processes have ended."
   [options]
   {:name :shop
    :description "A shop with a queue of jobs"
    :start [start (merge defaults options)]
+   :prep-stop (fn [shop]
+                (workers/finish shop)
+                shop)
    :stop (fn [{:keys [db]}] (db/close db))})

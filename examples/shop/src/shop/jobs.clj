@@ -1,8 +1,9 @@
 (ns shop.jobs
   "The queue: jobs in a table, each with the time at which it is due.
 
-  A worker claims a job by a row lock that other workers skip. The claim moves `due` into the future. If the job is not settled until
-  then, as after a crash of its worker, it is claimed again. The number of attempts tells an old claim from a newer one."
+  A worker claims a job by a row lock that other workers skip, those of other programs too. The claim moves `due` into the future. If
+  the job is not settled until then, as after a crash of the worker or of its program, it is claimed again. The number of attempts
+  tells an old claim from a newer one."
   (:require
    [clojure.java.jdbc :as jdbc]
    [magnetar.resilience :as r]
@@ -11,6 +12,8 @@
 (set! *warn-on-reflection* true)
 
 (def max-attempts "A job that has failed so often is dead." 6)
+
+(def states "The states of a job." ["ready" "running" "done" "dead"])
 
 (def lease "For how many milliseconds a claim is good. The call of an outside service takes less." 15000)
 
@@ -39,11 +42,36 @@
         (when (= [1] (jdbc/update! tx :jobs claimed ["id = ? and attempts = ?" id attempts]))
           (merge job claimed))))))
 
-(defn settle
-  "Writes what became of a claimed job: \"done\", \"dead\", or \"ready\" to be due again. False if the claim is an old one."
-  ([tx job state] (settle tx job state 0))
-  ([tx {:keys [id attempts]} state pause]
-   (= [1] (jdbc/update! tx :jobs {:state state :due (+ (now) (long pause))} ["id = ? and state = 'running' and attempts = ?" id attempts]))))
+(defn- settle
+  "Writes what became of a claimed job. False if the claim is an old one."
+  [tx {:keys [id attempts]} changes]
+  (= [1] (jdbc/update! tx :jobs changes ["id = ? and state = 'running' and attempts = ?" id attempts])))
+
+(defn done
+  "The claimed job is done. False if the claim is an old one."
+  [tx job]
+  (settle tx job {:state "done"}))
+
+(defn failed
+  "The claimed job has failed for that reason: it is due again after a pause, or dead. Returns :again or :dead; nil if the claim is an
+  old one."
+  [tx {:keys [attempts] :as job} why]
+  (let [again? (< (long attempts) (long max-attempts))]
+    (when (settle tx job {:state (if again? "ready" "dead")
+                          :due (+ (now) (if again? (long (backoff attempts)) 0))
+                          :last_error (subs why 0 (min 500 (count why)))})
+      (if again? :again :dead))))
+
+(defn waiting
+  "How many jobs are not done yet and not dead."
+  [db]
+  (:n (first (db/query db ["select count(*) as n from jobs where state in ('ready', 'running')"]))))
+
+(defn unsettled
+  "The jobs that are not done, the dead ones first; at most a hundred."
+  [db]
+  (db/query db ["select id, order_id, step, state, attempts, due, last_error from jobs where state in ('ready', 'running', 'dead')
+                 order by case state when 'dead' then 0 else 1 end, due limit 100"]))
 
 (defn sleep-time
   "For how many milliseconds no job is due, as far as is known now."
@@ -52,8 +80,3 @@
     (if due
       (max 0 (min (long longest-sleep) (- (long due) (now))))
       longest-sleep)))
-
-(defn take-back
-  "Makes the jobs ready that were running when the program before was killed."
-  [db]
-  (jdbc/update! db :jobs {:state "ready" :due (now)} ["state = 'running'"]))

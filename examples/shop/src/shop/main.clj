@@ -23,6 +23,8 @@
    ["-d" "--db URL" "the database, as in jdbc:postgresql://localhost/shop?user=me" :default (:db app/defaults)
     :validate [database? "it must begin with jdbc:h2: or jdbc:postgresql:"]]
    (into ["-w" "--workers N" "how many jobs run at a time" :default (:workers app/defaults)] (whole-number 1 100))
+   (into ["-m" "--max-queue N" "how many jobs may wait before orders are refused" :default (:max-queue app/defaults)]
+         (whole-number 1 1000000))
    ["-f" "--flaky SHARE" "the share of calls to outside services that fail" :default (:flaky app/defaults)
     :parse-fn parse-double :validate [#(and % (<= 0.0 (double %) 1.0)) "it must be a number from 0 to 1"]]
    (into ["-s" "--slow MS" "how many milliseconds such a call takes at most" :default (:slow app/defaults)] (whole-number 0 4000))

@@ -4,7 +4,9 @@
    [clojure.string :as str]
    [magnetar.http :as http]
    [magnetar.telemetry :as telemetry]
-   [shop.db :as db]))
+   [shop.db :as db]
+   [shop.jobs :as jobs]
+   [shop.orders :as orders]))
 
 (set! *warn-on-reflection* true)
 
@@ -19,13 +21,16 @@
   (for [[[name labels] n] @counters]
     [name labels n]))
 
-(defn- states [db table]
-  (for [{:keys [state n]} (db/query db [(str "select state, count(*) as n from " table " group by state")])]
-    [(str "shop_" table) {:state state} n]))
+(defn- states
+  "How many rows are in each state, 0 also: an alert on dead jobs needs the number before there is one."
+  [db table known]
+  (let [rows (db/query db [(str "select state, count(*) as n from " table " group by state")])]
+    (for [[state n] (into (zipmap known (repeat 0)) (map (juxt :state :n)) rows)]
+      [(str "shop_" table) {:state state} n])))
 
 (defn- of-tables [db]
   (try
-    (doall (concat [["shop_database_up" {} 1]] (states db "orders") (states db "jobs")))
+    (doall (concat [["shop_database_up" {} 1]] (states db "orders" orders/states) (states db "jobs" jobs/states)))
     (catch Exception e
       (if (db/gone? e)
         [["shop_database_up" {} 0]]
@@ -43,9 +48,12 @@
      ["magnetar_restarts_total" {} restarts]
      ["magnetar_dead_letters_total" {} dead-letters]]))
 
+(defn- escaped [v]
+  (str/escape (str v) {\\ "\\\\" \" "\\\"" \newline "\\n"}))
+
 (defn- labels-text [labels]
   (when (seq labels)
-    (str "{" (str/join "," (for [[k v] (sort labels)] (str (name k) "=\"" v "\""))) "}")))
+    (str "{" (str/join "," (for [[k v] (sort labels)] (str (name k) "=\"" (escaped v) "\""))) "}")))
 
 (defn- family [[name samples]]
   (str "# TYPE " name " " (if (str/ends-with? name "_total") "counter" "gauge") "\n"

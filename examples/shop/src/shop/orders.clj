@@ -1,5 +1,5 @@
 (ns shop.orders
-  "Orders, and the steps that each of them takes: payment, packing, mail. Each step is a job."
+  "Orders, and the steps that each of them takes: payment, packing, mail. Each step is a job. If one is given up, a refund follows."
   (:require
    [clojure.java.jdbc :as jdbc]
    [shop.db :as db]
@@ -18,9 +18,12 @@
 (def ^:private steps
   {"payment" {:reached "paid" :message "The payment has arrived." :next "packing"}
    "packing" {:reached "packed" :message "The parcel is packed." :next "mail"}
-   "mail"    {:reached "done" :message "The parcel is on its way."}})
+   "mail"    {:reached "done" :message "The parcel is on its way."}
+   "refund"  {:reached "refunded" :message "What was paid has been returned."}})
 
-(def ended? "Does an order in this state stay as it is?" #{"done" "failed"})
+(def states "The states of an order." ["accepted" "paid" "packed" "done" "refunding" "refunded" "failed"])
+
+(def ended? "Does an order in this state stay as it is?" #{"done" "refunded" "failed"})
 
 (defn article
   "The article with this id, nil if there is none."
@@ -63,33 +66,50 @@
 (defn- by-key [db k]
   (first (db/query db ["select id, article, quantity, cents, state from orders where idempotency_key = ?" k])))
 
+(defn- insert-once [db {:keys [idempotency_key] :as order}]
+  (try
+    [:new (by-id db (insert db order))]
+    (catch SQLException e
+      (if (db/duplicate? e)
+        [:old (by-key db idempotency_key)]
+        (throw e)))))
+
 (defn place
-  "Places an order with its first job. Returns [:new order], or [:old order] if an order has this key already."
-  [db k article-id quantity]
-  (let [cents (* (long quantity) (long (:cents (article article-id))))]
-    (try
-      [:new (by-id db (insert db {:idempotency_key k :article article-id :quantity quantity :cents cents}))]
-      (catch SQLException e
-        (if (db/duplicate? e)
-          [:old (by-key db k)]
-          (throw e))))))
+  "Places an order with its first job. Returns [:new order]; [:old order] if an order has this key already; [:full] if so many jobs
+  wait, or more."
+  [db k article-id quantity max-queue]
+  (let [cents (* (long quantity) (long (:cents (article article-id))))
+        old (by-key db k)]
+    (cond
+      old [:old old]
+      (<= (long max-queue) (long (jobs/waiting db))) [:full]
+      :else (insert-once db {:idempotency_key k :article article-id :quantity quantity :cents cents}))))
 
 (defn step-done
   "The job has done its step: the order goes on to the next one, or has ended."
   [db {:keys [order_id step] :as job}]
   (let [{:keys [reached message next]} (steps step)]
     (db/transaction [tx db]
-      (when (jobs/settle tx job "done")
+      (when (jobs/done tx job)
         (reach tx order_id reached message)
         (when next
           (jobs/add tx order_id next))))))
 
+(defn- give-up
+  "The order ends by a refund, also after a payment that was given up: its answers may have been lost. A refund that is given up is left
+  to a person."
+  [tx {:keys [order_id step attempts]} why]
+  (let [message (str why " The " step " was given up after " attempts " attempts.")]
+    (if (= "refund" step)
+      (reach tx order_id "failed" (str message " The shop will write to you."))
+      (do (reach tx order_id "refunding" (str message " What was paid is returned."))
+          (jobs/add tx order_id "refund")))))
+
 (defn step-failed
-  "The job has failed: it is tried again after a pause, or is dead and the order with it."
-  [db {:keys [order_id step attempts] :as job} why]
+  "The job has failed: it is tried again after a pause, or is dead, and the order is given up."
+  [db {:keys [order_id step] :as job} why]
   (db/transaction [tx db]
-    (if (< (long attempts) (long jobs/max-attempts))
-      (when (jobs/settle tx job "ready" (jobs/backoff attempts))
-        (tell tx order_id "retry" (str why " The " step " is tried again.")))
-      (when (jobs/settle tx job "dead")
-        (reach tx order_id "failed" (str why " The " step " was given up after " attempts " attempts."))))))
+    (case (jobs/failed tx job why)
+      :again (tell tx order_id "retry" (str why " The " step " is tried again."))
+      :dead (give-up tx job why)
+      nil nil)))

@@ -1,5 +1,5 @@
 (ns shop.outside
-  "Stands for the services of others: payment, packing and mail. They are slow, and fail as often as they are told.
+  "Stands for the services of others: payment, packing, mail and refund. They are slow, and fail as often as they are told.
 
   A call has an idempotency key. So a call that is repeated, because its answer was lost, has no second effect. The table `effects` stands
   for the books of these services."

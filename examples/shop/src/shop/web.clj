@@ -6,11 +6,15 @@
    [clojure.string :as str]
    [magnetar.http :as http]
    [shop.db :as db]
+   [shop.jobs :as jobs]
    [shop.metrics :as metrics]
    [shop.orders :as orders]
    [shop.progress :as progress]
    [shop.router :as router]
-   [shop.workers :as workers]))
+   [shop.workers :as workers])
+  (:import
+   (java.io InputStream)
+   (java.nio.charset StandardCharsets)))
 
 (set! *warn-on-reflection* true)
 
@@ -34,8 +38,16 @@
 
 ;; ---- what a request says
 
-(defn- body-of [{:keys [body]}]
-  (let [text (slurp body :encoding "UTF-8")
+(def ^:private ^:const longest-body "In bytes." 4096)
+
+(defn- text-of [{:keys [body]}]
+  (let [bytes (.readNBytes ^InputStream body (inc longest-body))]
+    (if (< longest-body (alength bytes))
+      (refuse 413 "The body has more than " longest-body " bytes.")
+      (String. bytes StandardCharsets/UTF_8))))
+
+(defn- body-of [request]
+  (let [text (text-of request)
         value (try
                 (json/read-str text :extra-data-fn json/on-extra-throw)
                 (catch Exception _ (refuse 400 "The body is not JSON."))
@@ -47,7 +59,7 @@
 (defn- article-of [{:strs [article]}]
   (if (orders/article article)
     article
-    (refuse 422 "There is no article " (pr-str article) "; /articles lists them.")))
+    (refuse 422 "There is no article " (json/write-str article) "; /articles lists them.")))
 
 (defn- quantity-of [{:strs [quantity] :or {quantity 1}}]
   (if (and (int? quantity) (<= 1 (long quantity) 100))
@@ -77,26 +89,38 @@
 (defn- list-orders [{:keys [db]} _]
   (json-response 200 (orders/latest db)))
 
-(defn- place-order [{:keys [db] :as shop} request]
+(defn- placed [status {:keys [id] :as order}]
+  (assoc-in (json-response status order) [:headers "Location"] (str "/orders/" id)))
+
+(defn- place-order [{:keys [db max-queue] :as shop} request]
   (let [body (body-of request)
         article (article-of body)
         quantity (quantity-of body)
-        [how order] (orders/place db (key-of request) article quantity)]
-    (when-not (= [article quantity] [(:article order) (:quantity order)])
-      (refuse 422 "The Idempotency-Key belongs to another order."))
-    (workers/wake shop)
-    (assoc-in (json-response (if (= :new how) 201 200) order)
-              [:headers "Location"] (str "/orders/" (:id order)))))
+        [how order] (orders/place db (key-of request) article quantity max-queue)]
+    (case how
+      :new (do (workers/wake shop)
+               (placed 201 order))
+      :old (if (= [article quantity] [(:article order) (:quantity order)])
+             (placed 200 order)
+             (refuse 422 "The Idempotency-Key belongs to another order."))
+      :full (unavailable "Too many orders wait."))))
 
 (defn- show-order [shop request]
   (json-response 200 (order-of shop request)))
 
-(defn- follow-order [shop {:keys [headers] :as request}]
-  (let [{:keys [id]} (order-of shop request)
+(defn- follow-order
+  "The progress as a stream. 204 tells a browser that has seen all of it to connect no more."
+  [{:keys [db] :as shop} {:keys [headers] :as request}]
+  (let [{:keys [id state]} (order-of shop request)
         last-id (or (some-> (headers "last-event-id") parse-long) 0)]
-    (if-some [ch (progress/start-follower shop id last-id)]
-      (http/events ch)
-      (unavailable "Too many orders are followed."))))
+    (if (and (orders/ended? state) (empty? (orders/events db id last-id)))
+      {:status 204}
+      (if-some [ch (progress/start-follower shop id last-id)]
+        (http/events ch)
+        (unavailable "Too many orders are followed.")))))
+
+(defn- list-jobs [{:keys [db]} _]
+  (json-response 200 (jobs/unsettled db)))
 
 (defn- show-metrics [shop _]
   {:status 200 :headers {"Content-Type" "text/plain; version=0.0.4; charset=utf-8"} :body (metrics/text shop)})
@@ -112,6 +136,7 @@
    [:post ["orders"] place-order]
    [:get ["orders" :id] show-order]
    [:get ["orders" :id "events"] follow-order]
+   [:get ["jobs"] list-jobs]
    [:get ["metrics"] show-metrics]
    [:get ["health"] show-health]])
 
@@ -137,10 +162,17 @@
           (db/gone? e) (unavailable "The database cannot be reached.")
           :else (throw e))))))
 
+(defn- count-response [{:keys [counters]} status]
+  (metrics/add counters "shop_http_requests_total" {:status status}))
+
 (defn handler
   "The function of a request, for `http/start-link`."
-  [{:keys [counters] :as shop}]
+  [shop]
   (fn [request]
-    (let [{:keys [status] :as response} (respond-or-say-why shop request)]
-      (metrics/add counters "shop_http_requests_total" {:status status})
+    (let [{:keys [status] :as response} (try
+                                          (respond-or-say-why shop request)
+                                          (catch Exception e ; a cancellation is not an Exception
+                                            (count-response shop 500)
+                                            (throw e)))]
+      (count-response shop status)
       response)))

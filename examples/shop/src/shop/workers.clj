@@ -21,6 +21,12 @@
   [{:keys [wake]}]
   (channel/try-put wake :job))
 
+(defn- sentence
+  "What the exception says; its class if it says nothing."
+  [^Throwable e]
+  (or (ex-message e)
+      (str "The service failed with " (.getName (class e)) ".")))
+
 (defn- outcome
   "Calls the service; returns nil, or a sentence that says why it failed."
   [{:keys [outside] :as shop} {:keys [attempts] :as job}]
@@ -32,7 +38,9 @@
       (catch Exception e
         (if (db/gone? e)
           (throw e)
-          (ex-message e))))))
+          (sentence e)))
+      (catch AssertionError e
+        (sentence e)))))
 
 (defn- work [{:keys [db counters] :as shop} {:keys [order_id step] :as job}]
   (let [problem (outcome shop job)]
@@ -58,13 +66,18 @@
                 (catch Exception e
                   (if (db/gone? e) 1000 (throw e))))]
     (channel/take wake {:timeout pause :else nil}) ; a stop ends the worker here
-    (recur shop)))
+    (when-not (channel/closed? wake)
+      (recur shop))))
+
+(defn finish
+  "Tells all workers to end after their jobs. A supervisor stops one after the other, and the last ones would go on claiming."
+  [{:keys [wake]}]
+  (channel/close wake))
 
 (defn start-link
-  "Takes the jobs back that were running, and starts the supervisor of the workers."
-  [{:keys [db workers] :as shop}]
-  (jobs/take-back db)
+  "Starts the supervisor of the workers. One that has ended after `finish` is not started again."
+  [{:keys [workers] :as shop}]
   (sup/start-link {:intensity 10
                    :period 10000
                    :children (for [n (range workers)]
-                               {:id n :start [actor/spawn-link* run shop] :shutdown 12000})}))
+                               {:id n :start [actor/spawn-link* run shop] :restart :transient :shutdown 12000})}))

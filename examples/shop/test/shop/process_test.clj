@@ -22,6 +22,7 @@
     ["--db" "shop.db"] "it must begin with jdbc:h2: or jdbc:postgresql:"
     ["--flaky" "2"]    "it must be a number from 0 to 1"
     ["--workers" "0"]  "it must be a whole number from 1 to 100"
+    ["--max-queue" "0"] "it must be a whole number from 1 to 1000000"
     ["--sideways"]     "Unknown option: \"--sideways\""
     ["now"]            "There is no argument \"now\""))
 
@@ -58,12 +59,13 @@
       (is (= 0 (program/terminate again)) "SIGTERM stops it in order")
       (let [url {:connection-uri db}
             orders (jdbc/query url ["select id, state from orders"])
-            ended (jdbc/query url ["select order_id from events where state in ('done', 'failed')"])
+            ended (jdbc/query url ["select order_id from events where state in ('done', 'refunded', 'failed')"])
             charged (set (map :id (jdbc/query url ["select id from effects"])))]
         (is (every? some? (ids-of url accepted)) "no accepted order is lost")
-        (is (every? #{"done" "failed"} (map :state orders)))
+        (is (every? #{"done" "refunded" "failed"} (map :state orders)))
         (is (= (sort (map :id orders)) (sort (map :order_id ended))) "each has ended once")
-        (is (every? #(charged (str "order-" (:id %) "-payment")) (filter #(= "done" (:state %)) orders)))))))
+        (is (every? #(charged (str "order-" (:id %) "-payment")) (filter #(= "done" (:state %)) orders)))
+        (is (every? #(charged (str "order-" (:id %) "-refund")) (filter #(= "refunded" (:state %)) orders)))))))
 
 (deftest ^{:limit 300000} sigterm-under-load-ends-in-order
   (let [db (new-database)

@@ -32,6 +32,7 @@
         (let [{:keys [body]} (get-page (url "/metrics"))]
           (are [line] (str/includes? body line)
             "shop_orders{state=\"done\"} 1\n"
+            "shop_jobs{state=\"dead\"} 0\n"
             "shop_calls_total{outcome=\"done\",step=\"mail\"} 1\n"
             "# TYPE magnetar_processes_live gauge\n"))))))
 
@@ -52,8 +53,12 @@
       400 "The body is not JSON." "POST" "/orders" "{} {}"
       400 "The body is nested too deep." "POST" "/orders" (apply str (repeat 4000 "["))
       400 "The body has to be a JSON object, as {\"article\": \"tea\"}." "POST" "/orders" "[1]"
+      413 "The body has more than 4096 bytes." "POST" "/orders" (apply str (repeat 4097 " "))
       422 "There is no article \"car\"; /articles lists them." "POST" "/orders" "{\"article\": \"car\"}"
-      422 "There is no article nil; /articles lists them." "POST" "/orders" "{}"
+      422 "There is no article {\"a\":1}; /articles lists them." "POST" "/orders" "{\"article\": {\"a\": 1}}"
+      422 "There is no article null; /articles lists them." "POST" "/orders" "{}"
+      422 "The quantity has to be a whole number from 1 to 100." "POST" "/orders" "{\"article\": \"tea\", \"quantity\": \"2\"}"
+      422 "The quantity has to be a whole number from 1 to 100." "POST" "/orders" "{\"article\": \"tea\", \"quantity\": null}"
       422 "The quantity has to be a whole number from 1 to 100." "POST" "/orders" "{\"article\": \"tea\", \"quantity\": 0}"
       404 "There is no order 7." "GET" "/orders/7" nil
       404 "There is no order seven." "GET" "/orders/seven/events" nil
@@ -70,13 +75,65 @@
                      (rest all-steps))
                (messages (url "/orders/1/events"))))))))
 
-(deftest a-job-that-fails-too-often-is-dead-and-its-order-has-failed
+(deftest a-service-that-fails-without-a-word-has-failed
+  (with-redefs [jobs/backoff (constantly 0)]
+    (doseq [failure [(RuntimeException.) (AssertionError.)]]
+      (let [calls (atom 0)]
+        (with-shop {:outside (fn [_ _] (when (= 1 (swap! calls inc)) (throw failure)))}
+          (order "honey")
+          (is (= (str "The service failed with " (.getName (class failure)) ". The payment is tried again.")
+                 (second (messages (url "/orders/1/events")))))
+          (is (= 4 @calls)))))))
+
+(deftest an-order-that-is-given-up-is-refunded
+  (with-redefs [jobs/backoff (constantly 0)]
+    (doseq [broken ["payment" "packing" "mail"]]
+      (let [calls (atom [])]
+        (with-shop {:outside (fn [_ {:keys [step]}]
+                               (swap! calls conj step)
+                               (when (= broken step)
+                                 (throw (ex-info "No answer." {}))))}
+          (order "honey")
+          (is (= [(str "No answer. The " broken " was given up after 6 attempts. What was paid is returned.")
+                  "What was paid has been returned."]
+                 (take-last 2 (messages (url "/orders/1/events")))))
+          (is (= "refunded" (:state (json-of (get-page (url "/orders/1"))))))
+          (is (= [broken "refund"] (take-last 2 @calls)))
+          (is (= [[broken "dead" 6 "No answer."]]
+                 (map (juxt :step :state :attempts :last_error) (json-of (get-page (url "/jobs")))))))))))
+
+(deftest a-refund-that-fails-too-often-is-left-to-a-person-and-shown
   (with-redefs [jobs/backoff (constantly 0)]
     (with-shop {:outside (fn [_ _] (throw (ex-info "No answer." {})))}
       (order "honey")
-      (is (= "No answer. The payment was given up after 6 attempts." (last (messages (url "/orders/1/events")))))
+      (is (= "No answer. The refund was given up after 6 attempts. The shop will write to you."
+             (last (messages (url "/orders/1/events")))))
       (is (= "failed" (:state (json-of (get-page (url "/orders/1"))))))
-      (is (str/includes? (:body (get-page (url "/metrics"))) "shop_jobs{state=\"dead\"} 1\n")))))
+      (is (= ["payment" "refund"] (map :step (json-of (get-page (url "/jobs"))))))
+      (is (str/includes? (:body (get-page (url "/metrics"))) "shop_jobs{state=\"dead\"} 2\n")))))
+
+(deftest the-queue-is-bounded
+  (let [release (CountDownLatch. 1)]
+    (with-shop {:max-queue 2 :outside (fn [_ _] (.await release))}
+      (is (= [201 201] (for [k ["a" "b"]] (:status (request (url "/orders") "POST" "{\"article\": \"tea\"}" k)))))
+      (let [{:keys [status headers] :as answer} (request (url "/orders") "POST" "{\"article\": \"tea\"}" "c")]
+        (is (= [503 "2" "Too many orders wait."] [status (headers "retry-after") (:error (json-of answer))])))
+      (is (= 200 (:status (request (url "/orders") "POST" "{\"article\": \"tea\"}" "a"))) "an order that was placed is found")
+      (.countDown release))))
+
+(deftest a-stream-that-was-seen-to-its-end-is-not-opened-again
+  (with-shop {}
+    (order "tea")
+    (messages (url "/orders/1/events"))
+    (is (= 204 (:status (support/get-page (url "/orders/1/events") {"Last-Event-ID" "4"}))))
+    (is (= 200 (:status (support/get-page (url "/orders/1/events") {"Last-Event-ID" "3"}))))))
+
+(deftest a-handler-that-fails-is-counted
+  (with-redefs [orders/latest (fn [_] (throw (IllegalStateException. "a bug")))]
+    (with-shop {}
+      (let [failures (support/failures-of #(is (= 500 (:status (get-page (url "/orders"))))))]
+        (is (= ["a bug"] (map (comp ex-message :error) failures))))
+      (is (str/includes? (:body (get-page (url "/metrics"))) "shop_http_requests_total{status=\"500\"} 1\n")))))
 
 (deftest without-its-database-the-shop-asks-to-come-again-and-goes-on-when-it-is-back
   (let [up? (atom true)]
@@ -105,30 +162,66 @@
           (is (not (realized? stopped)))
           (.countDown release)
           (is (= :ok (deref stopped 20000 :late))))))
-    (is (contains? #{"paid" "packed" "done"} (:state (orders/by-id {:connection-uri db-url} 1))))
+    (is (= "paid" (:state (orders/by-id {:connection-uri db-url} 1))))
     (is (= [] (jdbc/query {:connection-uri db-url} ["select id from jobs where state = 'running'"])))))
+
+(deftest a-stop-lets-no-worker-claim-another-job
+  (let [calls (atom 0)
+        all-called (promise)
+        release (CountDownLatch. 1)]
+    (with-shop {:workers 4 :outside (fn [_ _] (when (= 4 (swap! calls inc)) (deliver all-called true)) (.await release))}
+      (dotimes [_ 20] (order "tea"))
+      (is (= true (deref all-called 20000 :late)))
+      (with-open [stream (io/reader (url "/orders/20/events"))]
+        (let [stopped (future (application/stop :shop))]
+          (slurp stream)
+          (.countDown release)
+          (is (= :ok (deref stopped 20000 :late))))))
+    (is (= 4 @calls))))
+
+(deftest a-database-that-refuses-its-tables-is-said-in-a-sentence
+  (let [url (support/memory)
+        db {:connection-uri url}]
+    (jdbc/execute! db ["create table jobs (id int)"])
+    (is (thrown-with-msg? clojure.lang.ExceptionInfo #"^The database jdbc:h2:mem:shop-[-0-9a-f]+ cannot be opened: " (db/open url)))))
 
 ;; ---- the queue, the router
 
 (deftest a-job-is-claimed-once-and-an-old-claim-settles-nothing
   (let [db {:connection-uri (support/memory)}]
     (db/create-tables db)
-    (orders/place db "k" "tea" 1)
+    (orders/place db "k" "tea" 1 10)
     (let [first-claim (jobs/claim db)]
       (is (= {:order_id 1 :step "payment" :attempts 1} (select-keys first-claim [:order_id :step :attempts])))
       (is (nil? (jobs/claim db)))
-      (testing "after a kill it is taken back"
-        (jobs/take-back db)
+      (testing "after a crash it is claimed when its lease is over"
+        (jdbc/update! db :jobs {:due 0} [])
         (let [second-claim (jobs/claim db)]
           (is (= 2 (:attempts second-claim)))
           (orders/step-done db first-claim)
           (is (= "accepted" (:state (orders/by-id db 1))))
           (orders/step-done db second-claim)
-          (is (= "paid" (:state (orders/by-id db 1))))))
-      (testing "or when its lease is over"
-        (let [{:keys [id]} (jobs/claim db)]
-          (jdbc/update! db :jobs {:due 0} ["id = ?" id])
-          (is (= [id 2] ((juxt :id :attempts) (jobs/claim db)))))))))
+          (is (= "paid" (:state (orders/by-id db 1))))
+          (orders/step-failed db first-claim "Too late.")
+          (is (= "paid" (:state (orders/by-id db 1)))))))))
+
+(deftest another-program-on-the-database-leaves-claimed-jobs-alone
+  (let [db-url (support/memory)
+        db {:connection-uri db-url}
+        called (promise)]
+    (db/create-tables db)
+    (orders/place db "k" "tea" 1 10)
+    (jobs/claim db)
+    (with-shop {:db db-url :outside (fn [_ {:keys [order_id]}] (deliver called order_id))}
+      (order "tea")
+      (messages (url "/orders/2/events"))
+      (is (= 2 @called))
+      (is (= "accepted" (:state (json-of (get-page (url "/orders/1")))))))))
+
+(deftest labels-of-metrics-are-escaped
+  (with-redefs [orders/states ["a\"b\\c\n"]]
+    (with-shop {}
+      (is (str/includes? (:body (get-page (url "/metrics"))) "shop_orders{state=\"a\\\"b\\\\c\\n\"} 0\n")))))
 
 (deftest a-route-is-found-by-its-method-and-path
   (let [routes [[:get [] :home] [:get ["orders" :id] :show] [:delete ["orders" :id] :cancel]]]

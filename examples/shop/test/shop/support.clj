@@ -4,6 +4,7 @@
    [clojure.data.json :as json]
    [magnetar.application :as application]
    [magnetar.http :as http]
+   [magnetar.report :as report]
    [shop.app :as app]
    [shop.db :as db])
   (:import
@@ -46,6 +47,16 @@
   [options & body]
   `(call-with-shop ~options (fn [] ~@body)))
 
+(defn failures-of
+  "Calls f; returns the failures that are reported meanwhile."
+  [f]
+  (let [failures (atom [])
+        hook (report/add-hook :failure #(swap! failures conj %))]
+    (try
+      (f)
+      @failures
+      (finally (report/remove-hook :failure hook)))))
+
 (defn open-with-switch
   "A function that opens the database, for the option :open. While the atom is false it cannot be reached."
   [up?]
@@ -75,22 +86,22 @@
    :headers (into {} (map (fn [[k vs]] [k (first vs)])) (.map (.headers response)))
    :body (.body response)})
 
-(defn- send-request [address method body k]
+(defn- send-request [address method body headers]
   (let [builder (HttpRequest/newBuilder (URI/create address))]
     (.method builder method (if body (HttpRequest$BodyPublishers/ofString body) (HttpRequest$BodyPublishers/noBody)))
-    (when k
-      (.header builder "Idempotency-Key" k))
+    (doseq [[k v] headers]
+      (.header builder k v))
     (answer (.send client (.build builder) (HttpResponse$BodyHandlers/ofString)))))
 
 (defn get-page
   "The answer to a GET, as {:status :headers :body}."
-  [address]
-  (send-request address "GET" nil nil))
+  ([address] (get-page address nil))
+  ([address headers] (send-request address "GET" nil headers)))
 
 (defn request
   "The answer to a request with a text as its body, and perhaps an Idempotency-Key."
   ([address method body] (request address method body nil))
-  ([address method body k] (send-request address method body k)))
+  ([address method body k] (send-request address method body (when k {"Idempotency-Key" k}))))
 
 (defn json-of
   "The JSON of an answer."
