@@ -1,0 +1,60 @@
+(ns magnetar.browser.shop-test
+  "The page of the example shop in a browser."
+  (:require
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.browser.chromium :as chromium]
+   [magnetar.http :as http]
+   [shop.jobs :as jobs]
+   [shop.support :refer [with-shop]]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ^:dynamic *browser* nil)
+
+(use-fixtures :once (fn [tests]
+                      (chromium/call-with-browser #(binding [*browser* %] (tests)))))
+
+(defn- open [host]
+  (doto (chromium/open-page *browser* (str "http://" host ":" (http/port :shop/web) "/"))
+    (chromium/await-true "document.querySelectorAll('#articles button').length === 3")))
+
+(defn- order [page article]
+  (chromium/evaluate page (str "document.querySelector('[aria-label=\"Order " article "\"]').click()")))
+
+(defn- await-state
+  "Waits until the first row of the table is that of the order, in that state."
+  [page id state]
+  (chromium/await-true page (str "(cells => cells[0].textContent === '" id "' && cells[3].textContent === '" state "')"
+                                 "(document.querySelectorAll('#orders tr:first-child td'))")))
+
+(defn- texts [page selector]
+  (chromium/evaluate page (str "Array.from(document.querySelectorAll('" selector "'), e => e.textContent)")))
+
+(deftest ^{:limit 120000} an-order-is-placed-by-a-click-and-its-progress-is-shown-to-the-end
+  (with-shop {}
+    (doseq [[id host secure?] [[1 "127.0.0.1" true] [2 "shop.test" false]]]
+      (testing host
+        (let [page (open host)]
+          (is (= secure? (chromium/evaluate page "isSecureContext")))
+          (order page "Cup of stoneware")
+          (is (= true (await-state page id "done")))
+          (is (= ["The order is accepted." "The payment has arrived." "The parcel is packed." "The parcel is on its way."]
+                 (texts page "#progress li")))
+          (is (= ["1 × Cup of stoneware" "14.90 €" "done"] (rest (texts page "#orders tr:first-child td"))))
+          (is (= [""] (texts page "#problem")))
+          (is (= 2 (chromium/evaluate page "source.readyState")) "the stream is closed"))))))
+
+(deftest ^{:limit 120000} an-order-that-is-given-up-is-shown-as-refunded
+  (with-redefs [jobs/backoff (constantly 0)]
+    (with-shop {:outside (fn [_ {:keys [step]}] (when (= "packing" step) (throw (ex-info "No answer." {}))))}
+      (let [page (open "127.0.0.1")]
+        (order page "Honey, 250 g")
+        (is (= true (await-state page 1 "refunded")))
+        (is (= "What was paid has been returned." (last (texts page "#progress li"))))
+        (is (= 2 (chromium/evaluate page "source.readyState")))))))
+
+(deftest ^{:limit 120000} what-the-shop-refuses-is-said-on-the-page
+  (with-shop {:max-queue 0}
+    (let [page (open "127.0.0.1")]
+      (order page "Honey, 250 g")
+      (is (= true (chromium/await-true page "document.querySelector('#problem').textContent === 'Too many orders wait.'"))))))
