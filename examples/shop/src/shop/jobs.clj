@@ -2,7 +2,7 @@
   "The queue: jobs in a table, each with the time at which it is due.
 
   A worker claims a job by a row lock that other workers skip, those of other programs too. The claim moves `due` into the future. If
-  the job is not settled until then, as after a crash of the worker or of its program, it is claimed again. The number of attempts
+  the job has not ended until then, as after a crash of the worker or of its program, it is claimed again. The number of attempts
   tells an old claim from a newer one."
   (:require
    [clojure.java.jdbc :as jdbc]
@@ -42,7 +42,7 @@
         (when (= [1] (jdbc/update! tx :jobs claimed ["id = ? and attempts = ?" id attempts]))
           (merge job claimed))))))
 
-(defn- settle
+(defn- end-claim
   "Writes what became of a claimed job. False if the claim is an old one."
   [tx {:keys [id attempts]} changes]
   (= [1] (jdbc/update! tx :jobs changes ["id = ? and state = 'running' and attempts = ?" id attempts])))
@@ -50,14 +50,14 @@
 (defn done
   "The claimed job is done. False if the claim is an old one."
   [tx job]
-  (settle tx job {:state "done"}))
+  (end-claim tx job {:state "done"}))
 
 (defn failed
   "The claimed job has failed for that reason: it is due again after a pause, or dead. Returns :again or :dead; nil if the claim is an
   old one."
   [tx {:keys [attempts] :as job} why]
   (let [again? (< (long attempts) (long max-attempts))]
-    (when (settle tx job {:state (if again? "ready" "dead")
+    (when (end-claim tx job {:state (if again? "ready" "dead")
                           :due (+ (now) (if again? (long (backoff attempts)) 0))
                           :last_error (subs why 0 (min 500 (count why)))})
       (if again? :again :dead))))
@@ -67,7 +67,7 @@
   [db]
   (:n (first (db/query db ["select count(*) as n from jobs where state in ('ready', 'running')"]))))
 
-(defn unsettled
+(defn open-jobs
   "The jobs that are not done, the dead ones first; at most a hundred."
   [db]
   (db/query db ["select id, order_id, step, state, attempts, due, last_error from jobs where state in ('ready', 'running', 'dead')

@@ -11,6 +11,8 @@
 
 (set! *warn-on-reflection* true)
 
+(def poll-ms "After how long without news a follower reads the events again. It ends then if its client has left." 5000)
+
 (defn tell
   "Tells the followers of an order that it has new events."
   [order-id]
@@ -30,7 +32,7 @@
   (channel/put ch {:id (str id) :event "progress" :data (json/write-str (dissoc event :id))}))
 
 (defn- follow
-  "Sends events until the order has ended or the client is gone. It looks every few seconds, also for a client that has gone."
+  "Sends events until the order has ended or the client has left."
   [db order-id last-id ch]
   (try
     (registry/register :shop/followers order-id)
@@ -40,7 +42,7 @@
                    (not last?)
                    (not (channel/closed? ch)))
           (receive :progress nil
-                   (after 5000 nil))
+                   (after poll-ms nil))
           (recur (:id (peek events) last-id)))))
     (finally (channel/close ch))))
 

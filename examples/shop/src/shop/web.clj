@@ -120,7 +120,7 @@
         (unavailable "Too many orders are followed.")))))
 
 (defn- list-jobs [{:keys [db]} _]
-  (json-response 200 (jobs/unsettled db)))
+  (json-response 200 (jobs/open-jobs db)))
 
 (defn- show-metrics [shop _]
   {:status 200 :headers {"Content-Type" "text/plain; version=0.0.4; charset=utf-8"} :body (metrics/text shop)})
@@ -142,12 +142,15 @@
 
 ;; ---- all requests
 
+(defn- not-allowed [methods]
+  (assoc-in (error 405 (str "This path takes " methods "."))
+            [:headers "Allow"] methods))
+
 (defn- respond [shop request]
   (let [{:keys [handler parameters allowed]} (router/route routes request)]
     (cond
       handler (handler shop (assoc request :parameters parameters))
-      allowed (assoc-in (error 405 "This path has another method.")
-                        [:headers "Allow"] (str/upper-case (str/join ", " (map name allowed))))
+      allowed (not-allowed (str/upper-case (str/join ", " (map name allowed))))
       :else (error 404 "There is no such page."))))
 
 (defn- respond-or-say-why

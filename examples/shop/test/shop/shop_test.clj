@@ -7,9 +7,11 @@
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
    [magnetar.application :as application]
+   [magnetar.supervisor :as sup]
    [shop.db :as db]
    [shop.jobs :as jobs]
    [shop.orders :as orders]
+   [shop.progress :as progress]
    [shop.router :as router]
    [shop.support :as support :refer [get-page json-of messages order request url with-shop]])
   (:import
@@ -63,7 +65,7 @@
       404 "There is no order 7." "GET" "/orders/7" nil
       404 "There is no order seven." "GET" "/orders/seven/events" nil
       404 "There is no such page." "GET" "/order" nil
-      405 "This path has another method." "DELETE" "/orders" nil)
+      405 "This path takes GET, POST." "DELETE" "/orders" nil)
     (is (= "GET, POST" (get-in (request (url "/orders") "DELETE" nil) [:headers "allow"])))))
 
 (deftest a-service-that-fails-is-called-again
@@ -128,6 +130,17 @@
     (is (= 204 (:status (support/get-page (url "/orders/1/events") {"Last-Event-ID" "4"}))))
     (is (= 200 (:status (support/get-page (url "/orders/1/events") {"Last-Event-ID" "3"}))))))
 
+(deftest a-stream-that-is-not-read-leaves-no-process
+  (with-redefs [progress/poll-ms 20]
+    (let [release (CountDownLatch. 1)]
+      (with-shop {:outside (fn [_ _] (.await release))}
+        (order "tea")
+        (is (= 200 (:status (request (url "/orders/1/events") "HEAD" nil))))
+        (.close (io/input-stream (url "/orders/1/events")))
+        (while (seq (sup/which-children :shop/streams))
+          (Thread/onSpinWait))
+        (.countDown release)))))
+
 (deftest a-handler-that-fails-is-counted
   (with-redefs [orders/latest (fn [_] (throw (IllegalStateException. "a bug")))]
     (with-shop {}
@@ -187,7 +200,7 @@
 
 ;; ---- the queue, the router
 
-(deftest a-job-is-claimed-once-and-an-old-claim-settles-nothing
+(deftest a-job-is-claimed-once-and-an-old-claim-changes-nothing
   (let [db {:connection-uri (support/memory)}]
     (db/create-tables db)
     (orders/place db "k" "tea" 1 10)
