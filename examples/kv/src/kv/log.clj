@@ -56,7 +56,7 @@
                                 StandardOpenOption/WRITE)]
       (try
         (lock channel file)
-        (sync-folder (.toPath folder)) ; also if a crash came before that of the program that made the file
+        (sync-folder (.toPath folder)) ; at each start: the program that made the file may have crashed before
         channel
         (catch Throwable e
           (.close channel)

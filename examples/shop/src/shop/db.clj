@@ -64,7 +64,7 @@
   (= "23505" (.getSQLState e)))
 
 (defn gone?
-  "Does the exception say that the database cannot be reached? It may be that of a rollback, which has the first one as :handling."
+  "Does the exception say that the database cannot be reached? A failed rollback has the first exception as :handling."
   [e]
   (if (instance? SQLException e)
     (let [state (str (.getSQLState ^SQLException e))]

@@ -1,7 +1,7 @@
 (ns shop.jobs
   "The queue: jobs in a table, each with the time at which it is due.
 
-  A worker claims a job by a row lock that other workers skip, those of other programs too. The claim moves `due` into the future. If
+  A worker claims a job by a row lock that other workers skip, also in other programs. The claim moves `due` into the future. If
   the job has not ended until then, as after a crash of the worker or of its program, it is claimed again. The number of attempts
   tells an old claim from a newer one."
   (:require
@@ -32,7 +32,7 @@
   (jdbc/insert! tx :jobs {:order_id order-id :step step :state "ready" :attempts 0 :due (now)}))
 
 (defn claim
-  "Claims the job that is due first, for one worker; nil if there is none."
+  "Claims the job that is due first, for one worker; nil if no job is due."
   [db]
   (db/transaction [tx db]
     (when-some [{:keys [id attempts] :as job}

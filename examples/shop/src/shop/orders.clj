@@ -26,14 +26,14 @@
 (def ended? "Does an order in this state stay as it is?" #{"done" "refunded" "failed"})
 
 (defn article
-  "The article with this id, nil if there is none."
+  "The article with this id, or nil."
   [id]
   (first (filter #(= id (:id %)) articles)))
 
 ;; ---- what there is
 
 (defn by-id
-  "The order, nil if there is none."
+  "The order with this id, or nil."
   [db id]
   (first (db/query db ["select id, article, quantity, cents, state from orders where id = ?" id])))
 

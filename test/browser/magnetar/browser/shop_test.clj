@@ -22,7 +22,7 @@
   (chromium/evaluate page (str "document.querySelector('[aria-label=\"Order " article "\"]').click()")))
 
 (defn- await-state
-  "Waits until the first row of the table is that of the order, in that state."
+  "Waits until the first row of the table shows the order, in that state."
   [page id state]
   (chromium/await-true page (str "(cells => cells[0].textContent === '" id "' && cells[3].textContent === '" state "')"
                                  "(document.querySelectorAll('#orders tr:first-child td'))")))
