@@ -1,7 +1,8 @@
 (ns kv.store
   "The data, and the server that writes them to the log.
 
-  The data are one immutable value in an atom. Readers look at it. Without a log a client changes it itself.
+  The data are one immutable value in an atom. Readers look at it. Without a log a client changes it itself, and
+  has the atom's lock meanwhile.
   With a log all changes go through the server: commands that arrive together are executed, written, synced
   once if each acknowledgement needs it, published and then answered. So readers see what is logged only. If
   the log cannot be written, the old value is still there."
@@ -41,13 +42,13 @@
   (assoc @published :now (clock)))
 
 (defn- swap
-  "Publishes what f makes of the current data; returns the outcome, in which the new data are the first."
-  [{:keys [published clock] :as options} f]
-  (let [before @published
-        [after :as outcome] (f (assoc before :now (clock)))]
-    (if (compare-and-set! published before after)
-      outcome
-      (recur options f))))
+  "Publishes what f makes of the current data; returns the outcome, in which the new data are the first. Writers
+  take turns: with compare-and-set a long command would begin again at each short one, and never end."
+  [{:keys [published] :as options} f]
+  (locking published
+    (let [[after :as outcome] (f (current options))]
+      (reset! published after)
+      outcome)))
 
 ;; ---- the log. The server's :waiting has [from commands] of each caller. While a sync in the background
 ;; runs, :syncing is the number of ticks that it has lasted. After a failed sync the server is :broken?, and

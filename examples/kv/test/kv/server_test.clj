@@ -6,6 +6,7 @@
    [kv.db :as db]
    [kv.resp :as resp]
    [kv.support :as support :refer [client exchange receive-text send-words with-server]]
+   [kv.store :as store]
    [magnetar.actor :as actor]
    [magnetar.net :as net]
    [magnetar.supervisor :as sup]))
@@ -134,6 +135,14 @@
       (finally
         (support/stop)
         (net/close listener)))))
+
+(deftest a-write-is-executed-once-however-many-writers-there-are
+  (let [attempts (atom 0)
+        options {:published (atom db/empty-db) :clock #(swap! attempts inc)}
+        writers (mapv (fn [_] (actor/spawn (fn [] (dotimes [_ 2000] (store/execute-writes options [["INCR" "n"]]))))) (range 4))]
+    (run! actor/join writers)
+    (is (= "8000" (first (store/execute-reads options [["GET" "n"]]))))
+    (is (= 8001 @attempts))))
 
 (deftest the-data-outlive-the-process-that-owns-them
   (with-server {}
