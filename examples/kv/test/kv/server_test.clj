@@ -5,8 +5,8 @@
    [clojure.test :refer [deftest is testing]]
    [kv.db :as db]
    [kv.resp :as resp]
-   [kv.support :as support :refer [client exchange receive-text send-words with-server]]
    [kv.store :as store]
+   [kv.support :as support :refer [client exchange receive-text send-words with-server]]
    [magnetar.actor :as actor]
    [magnetar.net :as net]
    [magnetar.supervisor :as sup]))

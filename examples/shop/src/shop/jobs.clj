@@ -58,8 +58,8 @@
   [tx {:keys [attempts] :as job} why]
   (let [again? (< (long attempts) (long max-attempts))]
     (when (end-claim tx job {:state (if again? "ready" "dead")
-                          :due (+ (now) (if again? (long (backoff attempts)) 0))
-                          :last_error (subs why 0 (min 500 (count why)))})
+                             :due (+ (now) (if again? (long (backoff attempts)) 0))
+                             :last_error (subs why 0 (min 500 (count why)))})
       (if again? :again :dead))))
 
 (defn waiting

@@ -2,10 +2,11 @@
   "The page of the example shop in a browser."
   (:require
    [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.application :as application]
    [magnetar.browser.chromium :as chromium]
    [magnetar.http :as http]
    [shop.jobs :as jobs]
-   [shop.support :refer [with-shop]]))
+   [shop.support :as support :refer [with-shop]]))
 
 (set! *warn-on-reflection* true)
 
@@ -13,6 +14,9 @@
 
 (use-fixtures :once (fn [tests]
                       (chromium/call-with-browser #(binding [*browser* %] (tests)))))
+
+(def ^:private all-steps
+  ["The order is accepted." "The payment has arrived." "The parcel is packed." "The parcel is on its way."])
 
 (defn- open [host]
   (doto (chromium/open-page *browser* (str "http://" host ":" (http/port :shop/web) "/"))
@@ -38,8 +42,7 @@
           (is (= secure? (chromium/evaluate page "isSecureContext")))
           (order page "Cup of stoneware")
           (is (= true (await-state page id "done")))
-          (is (= ["The order is accepted." "The payment has arrived." "The parcel is packed." "The parcel is on its way."]
-                 (texts page "#progress li")))
+          (is (= all-steps (texts page "#progress li")))
           (is (= ["1 × Cup of stoneware" "14.90 €" "done"] (rest (texts page "#orders tr:first-child td"))))
           (is (= [""] (texts page "#problem")))
           (is (= 2 (chromium/evaluate page "source.readyState")) "the stream is closed"))))))
@@ -52,6 +55,28 @@
         (is (= true (await-state page 1 "refunded")))
         (is (= "What was paid has been returned." (last (texts page "#progress li"))))
         (is (= 2 (chromium/evaluate page "source.readyState")))))))
+
+(deftest ^{:limit 120000} a-page-goes-on-after-a-restart-of-the-shop
+  (let [options {:db (support/memory)}
+        [called release] (repeatedly promise)
+        [port page] (with-shop (assoc options :outside (fn [_ {:keys [step]}]
+                                                         (when (= "packing" step)
+                                                           (deliver called true)
+                                                           @release)))
+                      (let [page (open "127.0.0.1")]
+                        (order page "Honey, 250 g")
+                        (is (= true (chromium/await-true page "document.querySelectorAll('#progress li').length === 2")))
+                        (is (= true (deref called 60000 :late)))
+                        (chromium/evaluate page "source.addEventListener('error', () => { document.title = 'lost'; }), true")
+                        (let [port (http/port :shop/web)
+                              stopped (future (application/stop :shop))]
+                          (is (= true (chromium/await-true page "document.title === 'lost'")))
+                          (deliver release true)
+                          (is (= :ok (deref stopped 60000 :late)))
+                          [port page])))]
+    (with-shop (assoc options :port port)
+      (is (= true (await-state page 1 "done")))
+      (is (= all-steps (texts page "#progress li"))))))
 
 (deftest ^{:limit 120000} what-the-shop-refuses-is-said-on-the-page
   (with-shop {:max-queue 0}
