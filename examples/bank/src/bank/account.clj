@@ -18,8 +18,3 @@
     (let [[_ payee amount] request]
       (transfer url id payee amount between)
       [:reply :paid account])))
-
-(defn handle-cast
-  "Nothing is cast."
-  [_ account]
-  [:noreply account])

@@ -8,6 +8,3 @@
 (defn handle-call [[_ client] _ visits]
   (let [visits (update visits client (fnil inc 0))]
     [:reply {:version 1 :visits (visits client)} visits]))
-
-(defn handle-cast [_ visits]
-  [:noreply visits])

@@ -9,9 +9,6 @@
   (let [state (-> state (update-in [:clients client] (fnil inc 0)) (update :sum inc))]
     [:reply {:version 2 :visits (get-in state [:clients client]) :sum (:sum state)} state]))
 
-(defn handle-cast [_ state]
-  [:noreply state])
-
 (defn code-change [old state _]
   (case (long old)
     1 [:ok {:clients state :sum (reduce + (vals state))}]

@@ -9,9 +9,6 @@
   (let [visits (conj visits client)]
     [:reply {:version 3 :visits (count (filter #{client} visits))} visits]))
 
-(defn handle-cast [_ visits]
-  [:noreply visits])
-
 (defn code-change [_ {:keys [clients]} _]
   [:ok (vec (for [[client n] clients, _ (range n)]
               (if (= 3 client)
