@@ -78,6 +78,32 @@
       (is (= true (await-state page 1 "done")))
       (is (= all-steps (texts page "#progress li"))))))
 
+(deftest ^{:limit 120000} an-answer-that-comes-late-does-not-replace-a-newer-one
+  (with-shop {}
+    (let [page (open "127.0.0.1")]
+      (chromium/evaluate page "{
+        const fetchNow = window.fetch;
+        let held = false;
+        window.fetch = (path, options) => {
+          if (path !== '/orders' || options || held) return fetchNow(path, options);
+          held = true;
+          return fetchNow(path).then(answer => new Promise(resolve => { window.release = () => resolve(answer); }));
+        };
+        const show = window.showOrders;
+        window.running = 0;
+        window.showOrders = () => { running++; return show().finally(() => { running--; document.title = running; }); };
+        window.late = window.showOrders();
+        true
+      }")
+      (is (= true (chromium/evaluate page "new Promise(resolve => {
+        const check = () => { if (window.release) resolve(true); else setTimeout(check); };
+        check();
+      })")))
+      (order page "Honey, 250 g")
+      (is (= true (chromium/await-true page "document.querySelectorAll('#progress li').length === 4 && running === 1")))
+      (chromium/evaluate page "release(), late.then(() => true)")
+      (is (= ["done"] (texts page "#orders td:last-child"))))))
+
 (deftest ^{:limit 120000} what-the-shop-refuses-is-said-on-the-page
   (with-shop {:max-queue 0}
     (let [page (open "127.0.0.1")]
