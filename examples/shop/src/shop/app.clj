@@ -37,12 +37,22 @@
       (do (db/close db)
           [:error pid-or-why]))))
 
-(defn- start [{:keys [open db] :as options}]
-  (telemetry/start-metrics)
+(defn- open-and-start [{:keys [open db] :as options}]
   (try
     (start-tree (assoc options :db (open db) :counters (atom {}) :wake (channel/chan {:size 1})))
     (catch clojure.lang.ExceptionInfo e
       [:error (ex-message e)])))
+
+(defn- start [options]
+  (telemetry/start-metrics)
+  (let [[how :as outcome] (open-and-start options)]
+    (when (= :error how)
+      (telemetry/stop-metrics))
+    outcome))
+
+(defn- stop [{:keys [db]}]
+  (db/close db)
+  (telemetry/stop-metrics))
 
 (defn application
   "The application with these options. Before a stop the workers are told to claim no more jobs. The database is closed when all
@@ -54,4 +64,4 @@
    :prep-stop (fn [shop]
                 (workers/finish shop)
                 shop)
-   :stop (fn [{:keys [db]}] (db/close db))})
+   :stop stop})

@@ -8,6 +8,7 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.application :as application]
    [magnetar.supervisor :as sup]
+   [magnetar.telemetry :as telemetry]
    [shop.db :as db]
    [shop.jobs :as jobs]
    [shop.orders :as orders]
@@ -191,6 +192,16 @@
           (.countDown release)
           (is (= :ok (deref stopped 20000 :late))))))
     (is (= 4 @calls))))
+
+(deftest metrics-are-counted-while-the-shop-runs
+  (with-shop {}
+    (is (some? (telemetry/metrics))))
+  (is (nil? (telemetry/metrics)))
+  (let [outcome (promise)]
+    (support/reports-of #(deliver outcome (support/start {:db "jdbc:h2:file:"})))
+    (support/stop)
+    (is (str/includes? (pr-str @outcome) "The database jdbc:h2:file: cannot be opened: ")))
+  (is (nil? (telemetry/metrics))))
 
 (deftest a-database-that-refuses-its-tables-is-said-in-a-sentence
   (let [url (support/memory)

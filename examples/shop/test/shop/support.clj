@@ -47,15 +47,23 @@
   [options & body]
   `(call-with-shop ~options (fn [] ~@body)))
 
+(defn- hooked [kind f]
+  (let [seen (atom [])
+        hook (report/add-hook kind #(swap! seen conj %))]
+    (try
+      (f)
+      @seen
+      (finally (report/remove-hook kind hook)))))
+
 (defn failures-of
   "Calls f; returns the failures that are reported meanwhile."
   [f]
-  (let [failures (atom [])
-        hook (report/add-hook :failure #(swap! failures conj %))]
-    (try
-      (f)
-      @failures
-      (finally (report/remove-hook :failure hook)))))
+  (hooked :failure f))
+
+(defn reports-of
+  "Calls f; returns what processes of OTP report meanwhile."
+  [f]
+  (hooked :report f))
 
 (defn open-with-switch
   "A function that opens the database, for the option :open. While the atom is false it cannot be reached."
