@@ -55,19 +55,23 @@
 ;; silent. :failure is an atom with the exception then. It outlives the server, so that no other one is started,
 ;; and its lock lets one sync run at a time: a second one beside a failing one could succeed.
 
-(defn- end-program [{:keys [tell failure] :as state} ^ExceptionInfo e]
-  (reset! failure e)
-  (tell (ex-message e))
-  (application/shutdown 1)
+(defn- end-program [{:keys [tell failure broken?] :as state} ^ExceptionInfo e]
+  (when-not broken?
+    (reset! failure e)
+    (tell (ex-message e))
+    (application/shutdown 1))
   (assoc state :broken? true :waiting []))
 
 (defn- text-of [log]
   (str (reduce resp/write (StringBuilder.) log)))
 
-(defn- sync-now [{:keys [log failure]}]
+(defn- check-failure [{:keys [failure]}]
+  (when-some [e @failure]
+    (throw e)))
+
+(defn- sync-now [{:keys [log failure] :as state}]
   (locking failure
-    (when-some [e @failure]
-      (throw e))
+    (check-failure state)
     (try
       (log/sync-all log)
       (catch ExceptionInfo e
@@ -75,6 +79,7 @@
         (throw e)))))
 
 (defn- write-log [{:keys [log appendfsync] :as state} text]
+  (check-failure state)
   (log/write log text)
   (when (= :always appendfsync)
     (sync-now state)))
@@ -156,12 +161,11 @@
 
 (defn- open
   "The state with the log, and the data published. The file of a server that was killed is closed before."
-  [{:keys [open-file published opened failure tell] :as options}]
+  [{:keys [open-file published opened tell] :as options}]
   (if-not open-file
     options
     (do
-      (when-some [e @failure]
-        (throw e))
+      (check-failure options)
       (some-> ^FileChannel @opened .close)
       (let [[log db] (log/open (reset! opened (open-file)) tell)]
         (reset! published db)

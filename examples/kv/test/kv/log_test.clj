@@ -310,6 +310,20 @@
         (is (= :ended @outcome) "no other store acknowledges what may not be on the disk")))
     (is (some #{"The append-only file cannot be synced: Input/output error. The server ends."} (support/said-by-server)))))
 
+(deftest nothing-is-written-after-a-failed-sync-that-the-store-has-not-heard-of
+  (let [failure (atom nil)
+        events (atom [])]
+    (with-server {:open-file (watched (support/temporary-folder) {:events events}) :appendfsync :no :failure failure}
+      (reset! failure (ex-info "The append-only file cannot be synced." {}))
+      (let [conn (client)]
+        (send-words conn "set a 1")
+        (support/await-saying "The append-only file cannot be synced.")
+        (! :kv/store [:synced @failure])
+        (is (= "$-1\r\n" (exchange (client) "$-1\r\n" "get a")))
+        (is (= :nothing (net/recv conn {:timeout 100 :else :nothing})))))
+    (is (= [] @events))
+    (is (= 2 (count (support/said-by-server))))))
+
 (deftest a-file-that-cannot-be-repaired-ends-the-service
   (let [trouble (atom nil)]
     (with-server {:open-file (watched (support/temporary-folder) {:trouble trouble}) :appendfsync :no}
