@@ -73,6 +73,13 @@
       (net/set-options served {:packet :line})
       (is (= "\u0000\ta\n" (scope/join fork))))))
 
+(deftest a-line-is-looked-for-in-bytes-that-came-before-it-was-asked-for
+  (let [[client served] (pair as-stream)
+        to-lines (fn [_] (net/set-options served {:packet :line}) nil)]
+    (net/set-options served {:packet to-lines})
+    (net/send client "a\n")
+    (is (= "a\n" (net/recv served {:timeout limit-ms :else :late})))))
+
 (deftest a-recv-that-waits-comes-before-the-messages
   (scope/with-scope [s]
     (let [[client served] (pair as-stream)

@@ -134,9 +134,8 @@
 
 ;; ---- input. The caller holds `reading`.
 
-(defn- found [^Connection conn exact]
-  (let [{:keys [packet max-packet]} (:options (state conn))]
-    (framing/packet @(.-input conn) packet max-packet exact)))
+(defn- found [^Connection conn {:keys [packet max-packet]} exact]
+  (framing/packet @(.-input conn) packet max-packet exact))
 
 (defn- touch
   "Bytes have arrived or were sent: the :idle-timeout begins again."
@@ -180,27 +179,30 @@
       0)))
 
 (defn- with-room
-  "The input, with room for more bytes, in which no packet was found."
-  [^Connection conn]
-  (vswap! (.-input conn) #(framing/with-room (framing/searched % (:packet (:options (state conn)))))))
+  "The input, with room for more bytes, in which no packet of this kind was found."
+  [^Connection conn kind]
+  (vswap! (.-input conn) #(framing/with-room (framing/searched % kind))))
 
 (defn- fill
   "Reads what there is; false at the end of the stream."
-  [^Connection conn deadline]
-  (let [n (read-bytes conn (with-room conn) deadline)]
+  [^Connection conn kind deadline]
+  (let [n (read-bytes conn (with-room conn kind) deadline)]
     (when (pos? n)
       (touch conn)
       (vswap! (.-input conn) framing/grown n))
     (not (neg? n))))
 
+;; The options are read once in each round. T1 looks for a packet of a length, T2 changes :packet to :line. If
+;; T1 then took its bytes for searched, it would never find the line in them.
 (defn await-packet
   "The next packet, which stays in the input; nil at the end of the stream, :too-long for one that is too
   long."
   [conn exact deadline]
   (loop []
-    (or (found conn exact)
-        (when (fill conn deadline)
-          (recur)))))
+    (let [options (:options (state conn))]
+      (or (found conn options exact)
+          (when (fill conn (:packet options) deadline)
+            (recur))))))
 
 (defn take-packet
   "Takes a packet out of the input: its data as the options want them."
