@@ -8,8 +8,8 @@
   While the program has too many open files, the fiber reports it, pauses and tries again. An error would end
   the processes that accept, and the server with them, although connections that end make room.
 
-  One atom holds the state: the queues :waiting, of futures, and :ready, of streams; :accepting? while there
-  is the fiber; and :closed?."
+  One atom holds the state: the queues :waiting, of Waits, and :ready, of streams; :accepting? while there is
+  the fiber; and :closed?."
   {:no-doc true}
   (:require
    [magnetar.impl.reports :as reports]
@@ -20,21 +20,34 @@
    (clojure.lang PersistentQueue)
    (java.io IOException)
    (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
-   (magnetar.kernel.fiber Fiber Fibers)))
+   (magnetar.kernel.fiber Fibers)
+   (magnetar.kernel.park Latch WaitReason)))
 
 (set! *warn-on-reflection* true)
 
 ;; `closed` is completed by the close, and `gone` when the file of the socket is closed.
-(deftype Acceptor [socket state ^CompletableFuture closed ^CompletableFuture gone])
+(deftype Acceptor [socket address state ^CompletableFuture closed ^CompletableFuture gone])
+
+;; `there` is released when the arrival is.
+(deftype Wait [^CompletableFuture arrival ^Latch there])
 
 (defn acceptor
   "An acceptor of this socket, which has no fiber yet."
   ^Acceptor [socket]
-  (Acceptor. socket (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY})
+  (Acceptor. socket (transport/text (transport/local socket)) (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY})
              (CompletableFuture.) (CompletableFuture.)))
 
 (defn- name-of [^Acceptor acceptor]
-  (str "acceptor of " (transport/text (transport/local (.-socket acceptor)))))
+  (str "acceptor of " (.-address acceptor)))
+
+(defn- complete [^Wait wait arrival]
+  (.complete ^CompletableFuture (.-arrival wait) arrival)
+  (.release ^Latch (.-there wait)))
+
+(defn- arrival-of
+  "The arrival, which is there or about to come."
+  [^Wait wait]
+  (.join ^CompletableFuture (.-arrival wait)))
 
 ;; ---- arrivals: a stream, or what `accept` threw
 
@@ -55,7 +68,7 @@
 (defn- deliver-arrival [{:keys [waiting closed?]} arrival]
   (cond
     closed? (drop-arrival arrival)
-    (peek waiting) (.complete ^CompletableFuture (peek waiting) arrival)))
+    (peek waiting) (complete (peek waiting) arrival)))
 
 (defn- give-back
   "Called with an arrival whose thread does not want it any more."
@@ -129,24 +142,27 @@
   (let [[before _] (swap-vals! (.-state acceptor) update :waiting without wait)]
     (boolean (some #(identical? wait %) (:waiting before)))))
 
-(defn- await-arrival [acceptor ^CompletableFuture wait deadline]
+(defn- arrives?
+  "Waits; false after the deadline. After a cancellation or an interrupt, what has arrived is for another
+  thread."
+  [^Acceptor acceptor ^Wait wait deadline]
   (try
-    (transport/get-until wait deadline)
-    (catch TimeoutException _
-      (if (left? acceptor wait)
-        ::transport/timeout
-        (.join wait)))
-    (catch InterruptedException e
+    (transport/released? (.-there wait) WaitReason/SOCKET_ACCEPT (.-address acceptor) deadline)
+    (catch Throwable e
       (when-not (left? acceptor wait)
-        (give-back acceptor (.join wait)))
-      (.check (Fiber/current))
+        (give-back acceptor (arrival-of wait)))
       (throw e))))
+
+(defn- await-arrival [acceptor wait deadline]
+  (if (or (arrives? acceptor wait deadline) (not (left? acceptor wait)))
+    (arrival-of wait)
+    ::transport/timeout))
 
 (defn accept
   "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed.
   Throws what the socket throws."
   [^Acceptor acceptor deadline]
-  (let [wait (CompletableFuture.)
+  (let [wait (Wait. (CompletableFuture.) (Latch.))
         [{:keys [ready accepting? closed?]} after] (swap-vals! (.-state acceptor) entered wait)
         arrival (cond
                   closed? nil
@@ -173,5 +189,5 @@
     (.complete ^CompletableFuture (.-closed acceptor) true)
     (when-not accepting?
       (.complete ^CompletableFuture (.-gone acceptor) true))
-    (run! #(.complete ^CompletableFuture % nil) waiting)
+    (run! #(complete % nil) waiting)
     (run! transport/close-quietly ready)))

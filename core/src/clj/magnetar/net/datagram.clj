@@ -20,6 +20,7 @@
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.locks ReentrantLock)
+   (magnetar.kernel.park WaitReason)
    (magnetar.kernel.process Owned)))
 
 (set! *warn-on-reflection* true)
@@ -177,7 +178,8 @@
             ^DatagramPacket packet @(.-packet socket)]
         (.setLength packet room)
         (.setSoTimeout jdk (tcp/whole-millis deadline))
-        (.receive jdk packet)
+        (transport/waiting WaitReason/SOCKET_READ jdk
+          (.receive jdk packet))
         (vreset! (.-input socket) (data-of packet)))))
 
 (defn- take-datagram [^UdpSocket socket datagram]
@@ -241,6 +243,7 @@
         address (names/address "send-to" host)
         packet (DatagramPacket. bytes (alength bytes) ^InetAddress address (int port))]
     (try
-      (.send ^DatagramSocket (.-socket socket) packet)
+      (transport/waiting WaitReason/SOCKET_WRITE (.getSocketAddress packet)
+        (.send ^DatagramSocket (.-socket socket) packet))
       (catch IOException e
         (throw (failed "send-to" socket {:host host :port port} e))))))

@@ -6,7 +6,8 @@
   dropped from the queue if it has not begun. Else it goes on without a caller, and a later caller joins it.
   So a name whose server does not answer holds one thread.
 
-  `lock` guards `asked`, the look-ups by name, and :waiting of each, an atom, the number of callers."
+  The monitor of `asked` guards the look-ups by name in it, and :waiting of each, an atom, the number of
+  callers. :done is a latch, which is released when the look-up has ended."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
@@ -17,35 +18,30 @@
   (:import
    (java.net InetAddress UnknownHostException)
    (java.util HashMap)
-   (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor TimeoutException)
-   (java.util.concurrent.locks ReentrantLock)))
+   (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor)
+   (magnetar.kernel.park Latch WaitReason)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private ^:const most-threads 32)
 
 (defonce ^:private ^ThreadPoolExecutor pool (threads/pool "magnetar-names" most-threads))
-(defonce ^:private ^ReentrantLock lock (ReentrantLock.))
 (defonce ^:private ^HashMap asked (HashMap.))
 
-(defmacro ^:private guarded [& body]
-  `(do
-     (.lock lock)
-     (try
-       ~@body
-       (finally (.unlock lock)))))
-
 (defn- forget [host]
-  (guarded (.remove asked host)))
+  (locking asked (.remove asked host)))
 
-(defn- look-up [host]
+(defn- look-up [host ^Latch done]
   (try
     (vec (InetAddress/getAllByName host))
-    (finally (forget host))))
+    (finally
+      (forget host)
+      (.release done))))
 
 (defn- begun [host]
-  (let [task (FutureTask. #(look-up host))
-        entry {:task task :waiting (atom 0)}]
+  (let [done (Latch.)
+        task (FutureTask. #(look-up host done))
+        entry {:task task :done done :waiting (atom 0)}]
     (.execute pool task)
     (.put asked host entry)
     entry))
@@ -53,25 +49,29 @@
 (defn- join
   "The look-up of the name, which waits for one caller more."
   [host]
-  (guarded
+  (locking asked
     (doto (or (.get asked host) (begun host))
       (-> :waiting (swap! inc)))))
 
 (defn- leave
   "One caller less waits for the look-up."
   [host {:keys [task waiting]}]
-  (guarded
+  (locking asked
     (when (and (zero? (long (swap! waiting dec))) (.remove pool task))
       (.remove asked host))))
 
-(defn- result [operation host ^FutureTask task deadline]
+(defn- found [operation host ^FutureTask task]
   (try
-    (transport/await-future task deadline)
-    (catch TimeoutException _ ::transport/timeout)
+    (.get task)
     (catch ExecutionException e
       (throw (if (instance? UnknownHostException (ex-cause e))
                (refusals/unknown-host operation host (ex-cause e))
                (ex-cause e))))))
+
+(defn- result [operation host {:keys [task done]} deadline]
+  (if (transport/released? done WaitReason/HOST_LOOKUP host deadline)
+    (found operation host task)
+    ::transport/timeout))
 
 (defn- literal ^InetAddress [^String host]
   (try
@@ -85,7 +85,7 @@
     [address]
     (let [entry (join host)]
       (try
-        (result operation host (:task entry) deadline)
+        (result operation host entry deadline)
         (finally (leave host entry))))))
 
 (defn address

@@ -13,7 +13,8 @@
   (:import
    (java.io IOException)
    (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException SocketTimeoutException)
-   (java.util.concurrent ThreadPoolExecutor)))
+   (java.util.concurrent ThreadPoolExecutor)
+   (magnetar.kernel.park WaitReason)))
 
 (set! *warn-on-reflection* true)
 
@@ -55,7 +56,9 @@
     -1
     (do
       (.setSoTimeout socket (whole-millis deadline))
-      (.read (.getInputStream socket) bytes from (- (alength bytes) from)))))
+      (let [in (.getInputStream socket)]
+        (transport/waiting WaitReason/SOCKET_READ socket
+          (.read in bytes from (- (alength bytes) from)))))))
 
 (def ^:private ^:const nanos-per-second 1000000000)
 
@@ -76,7 +79,10 @@
 
 (defn- write [^Socket socket ^bytes bytes progress]
   (let [out (.getOutputStream socket)]
-    (transport/write-parts bytes #(.write out bytes (int %1) (int %2)) progress)))
+    (transport/write-parts bytes
+                           #(transport/waiting WaitReason/SOCKET_WRITE socket
+                              (.write out bytes (int %1) (int %2)))
+                           progress)))
 
 (def ^:private ^:const most-lingering 32)
 
@@ -125,9 +131,11 @@
 (defn- connect-to
   "Connects to one address: the socket, ::transport/timeout, or the IOException."
   [^InetAddress address port deadline]
-  (let [socket (Socket.)]
+  (let [socket (Socket.)
+        place (InetSocketAddress. address (int port))]
     (try
-      (.connect socket (InetSocketAddress. address (int port)) (whole-millis deadline))
+      (transport/waiting WaitReason/SOCKET_CONNECT place
+        (.connect socket place (whole-millis deadline)))
       socket
       (catch SocketTimeoutException _
         (transport/close-quietly socket)
@@ -157,7 +165,7 @@
   (close [socket] (.close socket))
 
   transport/Listening
-  (accept [socket] (.accept socket)))
+  (accept [socket] (transport/waiting WaitReason/SOCKET_ACCEPT socket (.accept socket))))
 
 (defn bind-failed
   "The error of a port that cannot be taken."

@@ -10,7 +10,9 @@
    (java.io IOException)
    (java.util.concurrent Future TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.park Latch WaitElsewhere)
+   (magnetar.kernel.time Waits)))
 
 (set! *warn-on-reflection* true)
 
@@ -75,13 +77,19 @@
 
 ;; ---- waits
 
-(defn get-until
-  "The value of a future. Throws the JDK's TimeoutException after the deadline."
-  [^Future future deadline]
-  (let [left (clock/left deadline)]
-    (if (= clock/infinite left)
-      (.get future)
-      (.get future left TimeUnit/NANOSECONDS))))
+;; `on` is a socket of the JDK or an address, so that `magnetar.inspect` finds the other side.
+(defmacro waiting
+  "Does the body, which may wait for this reason in a socket of the JDK, and in nothing else."
+  [reason on & body]
+  `(let [begun# (WaitElsewhere/begin ~reason ~on)]
+     (try
+       ~@body
+       (finally (WaitElsewhere/end begun#)))))
+
+(defn released?
+  "Waits until the latch is released, for this reason; false after the deadline."
+  [^Latch latch reason on deadline]
+  (Waits/await latch reason on (clock/left deadline)))
 
 (defmacro interruptible
   "Does the body, which waits. An interrupt that came with a cancellation throws what cancels the thread."
@@ -93,9 +101,13 @@
        (throw e#))))
 
 (defn await-future
-  "The value of a future, as `get-until` and `interruptible`."
-  [future deadline]
-  (interruptible (get-until future deadline)))
+  "The value of a future. Throws the JDK's TimeoutException after the deadline."
+  [^Future future deadline]
+  (let [left (clock/left deadline)]
+    (interruptible
+      (if (= clock/infinite left)
+        (.get future)
+        (.get future left TimeUnit/NANOSECONDS)))))
 
 (defn check-interrupt
   "Throws if the thread was interrupted while it used a socket: what cancels it, else an

@@ -16,9 +16,11 @@
    (java.nio.channels ClosedByInterruptException ServerSocketChannel SocketChannel)
    (java.nio.file Files LinkOption Path)
    (java.nio.file.attribute BasicFileAttributes)
-   (java.util.concurrent ExecutionException FutureTask TimeoutException)
+   (java.util.concurrent ExecutionException FutureTask)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fibers)))
+   (magnetar.kernel.fiber Fibers)
+   (magnetar.kernel.park Latch WaitReason)
+   (magnetar.kernel.report Unwinding)))
 
 (set! *warn-on-reflection* true)
 
@@ -30,13 +32,18 @@
 ;; ---- reads
 
 (defn- read-now ^long [^SocketChannel channel ^bytes bytes ^long from]
-  (.read channel (ByteBuffer/wrap bytes from (- (alength bytes) from))))
+  (let [buffer (ByteBuffer/wrap bytes from (- (alength bytes) from))]
+    (long (transport/waiting WaitReason/SOCKET_READ channel (.read channel buffer)))))
+
+;; `done` is a latch, which is released when the task has ended.
+(deftype Read [^FutureTask task ^Latch done])
 
 (defn- read-apart
-  "Reads on a fiber, at most so many bytes: a future of a buffer with the bytes, which is nil at the end of
-  the stream."
-  ^FutureTask [channel room]
-  (let [bytes (byte-array room)
+  "Reads on a fiber, at most so many bytes: a Read of a buffer with the bytes, which is nil at the end of the
+  stream."
+  ^Read [channel room]
+  (let [done (Latch.)
+        bytes (byte-array room)
         task (FutureTask. #(let [n (read-now channel bytes 0)]
                              (when-not (neg? n)
                                (ByteBuffer/wrap bytes 0 n))))
@@ -44,24 +51,35 @@
               (let [fiber (Fibers/begun)]
                 (try
                   (.run task)
-                  (finally (Fibers/ended fiber)))))]
+                  (finally
+                    (.release done)
+                    (Fibers/ended fiber)))))]
     (Fibers/begin (Fibers/prepareWithoutContext "read of a unix socket" nil run))
-    task))
+    (Read. task done)))
+
+(defn- close-by-interrupt [^SocketChannel channel]
+  (.interrupt (Thread/currentThread))
+  (.close channel)
+  (throw (ClosedByInterruptException.)))
+
+(defn- ended?
+  "Has the read ended before the deadline? An interrupt closes the channel, as it does in a read of this
+  thread."
+  [channel ^Read read deadline]
+  (try
+    (transport/released? (.-done read) WaitReason/SOCKET_READ channel deadline)
+    (catch InterruptedException _ (close-by-interrupt channel))
+    (catch Unwinding _ (close-by-interrupt channel))))
 
 (defn- outcome
-  "What the read has read, once it has ended. An interrupt closes the channel, as it does in a read of this
-  thread."
-  [^SocketChannel channel ^FutureTask task deadline]
+  "What the read has read, once it has ended."
+  [channel ^Read read deadline]
+  (when-not (ended? channel read deadline)
+    (throw (SocketTimeoutException. "no byte in time")))
   (try
-    (transport/get-until task deadline)
-    (catch TimeoutException _
-      (throw (SocketTimeoutException. "no byte in time")))
+    (.get ^FutureTask (.-task read))
     (catch ExecutionException e
-      (throw (ex-cause e)))
-    (catch InterruptedException _
-      (.interrupt (Thread/currentThread))
-      (.close channel)
-      (throw (ClosedByInterruptException.)))))
+      (throw (ex-cause e)))))
 
 (defn- take-read
   "Copies bytes of a read that has ended into the array; how many. The rest stays for the next one."
@@ -77,15 +95,16 @@
 (defn- read-into [channel pending ^bytes bytes from deadline]
   (if (and (nil? @pending) (= clock/infinite deadline))
     (read-now channel bytes from)
-    (let [task (or @pending (vreset! pending (read-apart channel (- (alength bytes) (long from)))))]
-      (take-read pending (outcome channel task deadline) bytes from))))
+    (let [read (or @pending (vreset! pending (read-apart channel (- (alength bytes) (long from)))))]
+      (take-read pending (outcome channel read deadline) bytes from))))
 
 ;; ---- connections
 
 (defn- write-part [^SocketChannel channel ^bytes bytes from n]
   (let [buffer (ByteBuffer/wrap bytes from n)]
-    (while (.hasRemaining buffer)
-      (.write channel buffer))))
+    (transport/waiting WaitReason/SOCKET_WRITE channel
+      (while (.hasRemaining buffer)
+        (.write channel buffer)))))
 
 (defn- write [channel bytes progress]
   (transport/write-parts bytes #(write-part channel bytes %1 %2) progress))
@@ -96,7 +115,7 @@
     (when-not (= :write direction) (.shutdownInput channel))
     (catch IOException _)))
 
-;; `pending` is a volatile, of the future of a read that was begun, or nil. The reading thread has it alone.
+;; `pending` is a volatile, of the Read that was begun, or nil. The reading thread has it alone.
 ;; `output-shut` is an atom.
 (deftype UnixSocket [^SocketChannel channel pending output-shut]
   transport/Endpoint
@@ -194,7 +213,7 @@
       (finally (.close channel))))
 
   transport/Listening
-  (accept [_] (unix-socket (.accept channel))))
+  (accept [_] (unix-socket (transport/waiting WaitReason/SOCKET_ACCEPT channel (.accept channel)))))
 
 (def ^:private ^:const type-mask 0170000)
 (def ^:private ^:const type-socket 0140000)

@@ -10,6 +10,7 @@
    [magnetar.impl.inspect.others :as others]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.channel Channel)
@@ -50,7 +51,8 @@
           (vals (:nodes snapshot))))
 
 (defn- in-io? [snapshot {:keys [wait] :as node}]
-  (and (= :park (:why wait)) (stacks/in? snapshot node "sun.nio.")))
+  (or (waits/at-socket? wait)
+      (and (= :park (:why wait)) (stacks/in? snapshot node "sun.nio."))))
 
 (defn- others-quiet?
   "Are all threads quiet, except the waiting nodes and the thread that asks?"

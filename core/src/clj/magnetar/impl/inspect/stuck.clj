@@ -299,7 +299,8 @@
   "Is the wait one that should end soon, so that the node is blocked if it lasts? A wait for work, for time or for the own forks may last all day."
   [snapshot {:keys [wait calls starts] :as node}]
   (case (:why wait)
-    (:channel-put :mailbox-room :lock :monitor :semaphore :connection) true
+    (:channel-put :mailbox-room :lock :monitor :semaphore :connection :socket-write :socket-connect :host-lookup)
+    true
     :mailbox (boolean (or calls starts))
     (:condition :park) (puts? snapshot node)
     false))

@@ -51,6 +51,11 @@
       (when-not (= Durations/INFINITE deadline)
         (max 0 (- deadline (.nanoTime (Environment/current))))))))
 
+(defn at-socket?
+  "Is it a wait of `magnetar.net` at a socket, or for the address of a host? What is outside of the program can end it."
+  [wait]
+  (contains? #{:socket-accept :socket-connect :socket-read :socket-write :host-lookup} (:why wait)))
+
 (defn of-kernel
   "The thread's wait in the kernel; nil if it does not wait there."
   [^FiberInfo info ^Map limits]
@@ -63,6 +68,13 @@
                :since-ms (quot (.waitedNanos info) 1000000)
                :number (.number info)}
         left (assoc :left-ms (quot (long left) 1000000))))))
+
+(defn- with-limit-of-socket
+  "The wait. The limit of a wait at a socket is the JDK's, and its length is not known."
+  [wait ^Thread thread]
+  (if (and (at-socket? wait) (identical? Thread$State/TIMED_WAITING (.getState thread)))
+    (update wait :left-ms #(or % :some))
+    wait))
 
 ;; ---- the JDK's
 
@@ -107,5 +119,5 @@
   [^FiberInfo info limits]
   (let [^Thread thread (.thread info)]
     (when-not (identical? Thread$State/RUNNABLE (.getState thread))
-      (or (of-kernel info limits)
+      (or (some-> (of-kernel info limits) (with-limit-of-socket thread))
           (of-jdk thread)))))

@@ -33,7 +33,7 @@ public record FiberInfo(Thread thread, Object home, String reason, String waitsF
         long age = fiber == null ? -1 : fiber.ageNanos();
         return wait == null
                 ? new FiberInfo(thread, home, null, null, null, 0, 0, age)
-                : new FiberInfo(thread, home, wait.reason().name(), wait.reason().words(), wait.on(),
+                : new FiberInfo(thread, home, wait.reason().name(), wait.reason().words(SocketNames.of(wait.on())), wait.on(),
                         Math.max(0, Environment.current().nanoTime() - wait.since()), wait.id(), age);
     }
 

@@ -41,7 +41,7 @@ public final class Startup {
                 Subscribers Telemetry Telemetry$Listener Telemetry$Listening Unwinding
             fiber: BeforeInterrupt BeforeInterrupt$Ending BeforeInterrupt$Shield BeforeInterrupt$State Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Propagation Propagation$Accessor Propagation$Before Propagation$Captured Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
-            park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
+            park: Latch Parked Source WaitElsewhere WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Fixed Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
                 ChannelInfo ChannelMaker ForeignWaiter GoBody Handler Handler$Completion
@@ -61,7 +61,7 @@ public final class Startup {
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker OnCancel OnCancel$Call OnCancel$Limit Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
-            inspect: FiberInfo Locals Locals$Frame Locals$Inside RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
+            inspect: FiberInfo Locals Locals$Frame Locals$Inside RuntimeInfo SocketNames Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """

@@ -31,12 +31,28 @@ public enum WaitReason {
     /** Waits for time to pass. */
     SLEEP("time to pass"),
     /** Waits for a port of another library, through a handler. */
-    FOREIGN_PORT("operation on a port of another library");
+    FOREIGN_PORT("operation on a port of another library"),
+    /** Waits for the next connection of a listener. */
+    SOCKET_ACCEPT("a connection at ", "a socket"),
+    /** Waits until it is connected. */
+    SOCKET_CONNECT("a connection to ", "a socket"),
+    /** Waits for bytes, or a datagram. */
+    SOCKET_READ("data from ", "a socket"),
+    /** Waits until the other side takes more bytes. */
+    SOCKET_WRITE("room to send to ", "a socket"),
+    /** Waits for the addresses of a host. */
+    HOST_LOOKUP("the address of ", "a host");
 
     private final String words;
+    private final String ofWhat;
 
     WaitReason(String words) {
+        this(words, "");
+    }
+
+    WaitReason(String words, String ofWhat) {
         this.words = words;
+        this.ofWhat = ofWhat;
     }
 
     /** True if a fiber that waits for this usually waits on the same object again. */
@@ -46,6 +62,11 @@ public enum WaitReason {
 
     /** The reason in words, as a dump prints it. */
     public String words() {
-        return words;
+        return words + ofWhat;
+    }
+
+    /** The same, with the name of the socket or host, or null if it has none. */
+    public String words(String name) {
+        return name == null || ofWhat.isEmpty() ? words() : words + name;
     }
 }
