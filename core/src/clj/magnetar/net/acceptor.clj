@@ -12,16 +12,17 @@
   the fiber; and :closed?."
   {:no-doc true}
   (:require
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.impl.waits :as waits]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
   (:import
    (clojure.lang PersistentQueue)
    (java.io IOException)
    (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
-   (magnetar.kernel.fiber Fibers)
-   (magnetar.kernel.park Latch WaitReason)))
+   (magnetar.kernel.fiber Fibers)))
 
 (set! *warn-on-reflection* true)
 
@@ -29,7 +30,7 @@
 (deftype Acceptor [socket address state ^CompletableFuture closed ^CompletableFuture gone])
 
 ;; `there` is released when the arrival is.
-(deftype Wait [^CompletableFuture arrival ^Latch there])
+(deftype Wait [^CompletableFuture arrival there])
 
 (defn acceptor
   "An acceptor of this socket, which has no fiber yet."
@@ -42,7 +43,7 @@
 
 (defn- complete [^Wait wait arrival]
   (.complete ^CompletableFuture (.-arrival wait) arrival)
-  (.release ^Latch (.-there wait)))
+  (waits/release (.-there wait)))
 
 (defn- arrival-of
   "The arrival, which is there or about to come."
@@ -147,7 +148,7 @@
   thread."
   [^Acceptor acceptor ^Wait wait deadline]
   (try
-    (transport/released? (.-there wait) WaitReason/SOCKET_ACCEPT (.-address acceptor) deadline)
+    (waits/released? (.-there wait) waits/for-connection (.-address acceptor) (clock/left deadline))
     (catch Throwable e
       (when-not (left? acceptor wait)
         (give-back acceptor (arrival-of wait)))
@@ -162,7 +163,7 @@
   "The stream of the next connection; ::transport/timeout after the deadline, nil if the acceptor is closed.
   Throws what the socket throws."
   [^Acceptor acceptor deadline]
-  (let [wait (Wait. (CompletableFuture.) (Latch.))
+  (let [wait (Wait. (CompletableFuture.) (waits/latch))
         [{:keys [ready accepting? closed?]} after] (swap-vals! (.-state acceptor) entered wait)
         arrival (cond
                   closed? nil

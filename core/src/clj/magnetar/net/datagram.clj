@@ -7,6 +7,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
+   [magnetar.impl.waits :as waits]
    [magnetar.net.active :as active]
    [magnetar.net.names :as names]
    [magnetar.net.options :as options]
@@ -20,7 +21,6 @@
    (java.util Set)
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.park WaitReason)
    (magnetar.kernel.process Owned)))
 
 (set! *warn-on-reflection* true)
@@ -178,7 +178,7 @@
             ^DatagramPacket packet @(.-packet socket)]
         (.setLength packet room)
         (.setSoTimeout jdk (tcp/whole-millis deadline))
-        (transport/waiting WaitReason/SOCKET_READ jdk
+        (waits/at waits/for-data jdk
           (.receive jdk packet))
         (vreset! (.-input socket) (data-of packet)))))
 
@@ -243,7 +243,7 @@
         address (names/address "send-to" host)
         packet (DatagramPacket. bytes (alength bytes) ^InetAddress address (int port))]
     (try
-      (transport/waiting WaitReason/SOCKET_WRITE (.getSocketAddress packet)
+      (waits/at waits/for-room (.getSocketAddress packet)
         (.send ^DatagramSocket (.-socket socket) packet))
       (catch IOException e
         (throw (failed "send-to" socket {:host host :port port} e))))))

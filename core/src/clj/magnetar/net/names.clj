@@ -12,14 +12,14 @@
   (:require
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
+   [magnetar.impl.waits :as waits]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.threads :as threads]
    [magnetar.net.transport :as transport])
   (:import
    (java.net InetAddress UnknownHostException)
    (java.util HashMap)
-   (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor)
-   (magnetar.kernel.park Latch WaitReason)))
+   (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,15 +31,15 @@
 (defn- forget [host]
   (locking asked (.remove asked host)))
 
-(defn- look-up [host ^Latch done]
+(defn- look-up [host done]
   (try
     (vec (InetAddress/getAllByName host))
     (finally
       (forget host)
-      (.release done))))
+      (waits/release done))))
 
 (defn- begun [host]
-  (let [done (Latch.)
+  (let [done (waits/latch)
         task (FutureTask. #(look-up host done))
         entry {:task task :done done :waiting (atom 0)}]
     (.execute pool task)
@@ -69,7 +69,7 @@
                (ex-cause e))))))
 
 (defn- result [operation host {:keys [task done]} deadline]
-  (if (transport/released? done WaitReason/HOST_LOOKUP host deadline)
+  (if (waits/released? done waits/for-address host (clock/left deadline))
     (found operation host task)
     ::transport/timeout))
 

@@ -6,6 +6,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
+   [magnetar.impl.waits :as waits]
    [magnetar.net.names :as names]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.threads :as threads]
@@ -13,8 +14,7 @@
   (:import
    (java.io IOException)
    (java.net BindException ConnectException InetAddress InetSocketAddress ServerSocket Socket SocketException SocketTimeoutException)
-   (java.util.concurrent ThreadPoolExecutor)
-   (magnetar.kernel.park WaitReason)))
+   (java.util.concurrent ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
 
@@ -57,7 +57,7 @@
     (do
       (.setSoTimeout socket (whole-millis deadline))
       (let [in (.getInputStream socket)]
-        (transport/waiting WaitReason/SOCKET_READ socket
+        (waits/at waits/for-data socket
           (.read in bytes from (- (alength bytes) from)))))))
 
 (def ^:private ^:const nanos-per-second 1000000000)
@@ -80,7 +80,7 @@
 (defn- write [^Socket socket ^bytes bytes progress]
   (let [out (.getOutputStream socket)]
     (transport/write-parts bytes
-                           #(transport/waiting WaitReason/SOCKET_WRITE socket
+                           #(waits/at waits/for-room socket
                               (.write out bytes (int %1) (int %2)))
                            progress)))
 
@@ -134,7 +134,7 @@
   (let [socket (Socket.)
         place (InetSocketAddress. address (int port))]
     (try
-      (transport/waiting WaitReason/SOCKET_CONNECT place
+      (waits/at waits/to-connect place
         (.connect socket place (whole-millis deadline)))
       socket
       (catch SocketTimeoutException _
@@ -165,7 +165,7 @@
   (close [socket] (.close socket))
 
   transport/Listening
-  (accept [socket] (transport/waiting WaitReason/SOCKET_ACCEPT socket (.accept socket))))
+  (accept [socket] (waits/at waits/for-connection socket (.accept socket))))
 
 (defn bind-failed
   "The error of a port that cannot be taken."

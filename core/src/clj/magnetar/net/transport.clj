@@ -10,9 +10,7 @@
    (java.io IOException)
    (java.util.concurrent Future TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.park Latch WaitElsewhere)
-   (magnetar.kernel.time Waits)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -76,20 +74,6 @@
     :else path))
 
 ;; ---- waits
-
-;; `on` is a socket of the JDK or an address, so that `magnetar.inspect` finds the other side.
-(defmacro waiting
-  "Does the body, which may wait for this reason in a socket of the JDK, and in nothing else."
-  [reason on & body]
-  `(let [begun# (WaitElsewhere/begin ~reason ~on)]
-     (try
-       ~@body
-       (finally (WaitElsewhere/end begun#)))))
-
-(defn released?
-  "Waits until the latch is released, for this reason; false after the deadline."
-  [^Latch latch reason on deadline]
-  (Waits/await latch reason on (clock/left deadline)))
 
 (defmacro interruptible
   "Does the body, which waits. An interrupt that came with a cancellation throws what cancels the thread."

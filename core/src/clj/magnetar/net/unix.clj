@@ -7,6 +7,7 @@
   (:require
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
+   [magnetar.impl.waits :as waits]
    [magnetar.net.refusals :as refusals]
    [magnetar.net.transport :as transport])
   (:import
@@ -18,9 +19,7 @@
    (java.nio.file.attribute BasicFileAttributes)
    (java.util.concurrent ExecutionException FutureTask)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fibers)
-   (magnetar.kernel.park Latch WaitReason)
-   (magnetar.kernel.report Unwinding)))
+   (magnetar.kernel.fiber Fibers)))
 
 (set! *warn-on-reflection* true)
 
@@ -33,16 +32,16 @@
 
 (defn- read-now ^long [^SocketChannel channel ^bytes bytes ^long from]
   (let [buffer (ByteBuffer/wrap bytes from (- (alength bytes) from))]
-    (long (transport/waiting WaitReason/SOCKET_READ channel (.read channel buffer)))))
+    (long (waits/at waits/for-data channel (.read channel buffer)))))
 
 ;; `done` is a latch, which is released when the task has ended.
-(deftype Read [^FutureTask task ^Latch done])
+(deftype Read [^FutureTask task done])
 
 (defn- read-apart
   "Reads on a fiber, at most so many bytes: a Read of a buffer with the bytes, which is nil at the end of the
   stream."
   ^Read [channel room]
-  (let [done (Latch.)
+  (let [done (waits/latch)
         bytes (byte-array room)
         task (FutureTask. #(let [n (read-now channel bytes 0)]
                              (when-not (neg? n)
@@ -52,7 +51,7 @@
                 (try
                   (.run task)
                   (finally
-                    (.release done)
+                    (waits/release done)
                     (Fibers/ended fiber)))))]
     (Fibers/begin (Fibers/prepareWithoutContext "read of a unix socket" nil run))
     (Read. task done)))
@@ -67,9 +66,11 @@
   thread."
   [channel ^Read read deadline]
   (try
-    (transport/released? (.-done read) WaitReason/SOCKET_READ channel deadline)
-    (catch InterruptedException _ (close-by-interrupt channel))
-    (catch Unwinding _ (close-by-interrupt channel))))
+    (waits/released? (.-done read) waits/for-data channel (clock/left deadline))
+    (catch Throwable e
+      (if (waits/ends-wait? e)
+        (close-by-interrupt channel)
+        (throw e)))))
 
 (defn- outcome
   "What the read has read, once it has ended."
@@ -102,7 +103,7 @@
 
 (defn- write-part [^SocketChannel channel ^bytes bytes from n]
   (let [buffer (ByteBuffer/wrap bytes from n)]
-    (transport/waiting WaitReason/SOCKET_WRITE channel
+    (waits/at waits/for-room channel
       (while (.hasRemaining buffer)
         (.write channel buffer)))))
 
@@ -213,7 +214,7 @@
       (finally (.close channel))))
 
   transport/Listening
-  (accept [_] (unix-socket (transport/waiting WaitReason/SOCKET_ACCEPT channel (.accept channel)))))
+  (accept [_] (unix-socket (waits/at waits/for-connection channel (.accept channel)))))
 
 (def ^:private ^:const type-mask 0170000)
 (def ^:private ^:const type-socket 0140000)
