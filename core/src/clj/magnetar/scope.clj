@@ -522,8 +522,8 @@
   `cancel` of a JDBC statement, after which the connection can be used again. f takes no arguments. It is
   called at most once, on a fiber of its own, which sees the context values and the dynamic bindings of
   the caller. The interrupt comes when body has ended, and at the latest after 1000 ms; f is interrupted
-  then, too. Operations of Magnetar throw at once. A kill that follows another cancellation is not held
-  back, nor is a cancellation of a scope inside body.
+  then, too. Operations of Magnetar throw at once, except one that waits in a socket: let f close that. A
+  kill that follows another cancellation is not held back, nor is a cancellation of a scope inside body.
 
   After f was called, body has not ended before f has returned: f does not meet the next work. Let body do
   nothing else than what f ends. What body returns is returned even then, since it came in time. If f is

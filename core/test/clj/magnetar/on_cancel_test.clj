@@ -355,6 +355,39 @@
         @under-way))
     (is (= :done @waited))))
 
+;; An interrupt that ends a scope inside is not one of the cancellation that is held back.
+(deftest the-end-of-a-scope-inside-leaves-no-interrupt
+  (let [query (latch)
+        told (promise)]
+    (cancelled-in
+      (fn [under-way]
+        (scope/with-cancel #(.countDown query)
+          (try
+            (with-scope [s]
+              (fork s #(await-jdk (latch)))
+              (under-way)
+              (await-jdk query))
+            (finally
+              (deliver told (.isInterrupted (Thread/currentThread))))))))
+    (is (false? @told))))
+
+(deftest the-deadline-of-a-clean-up-leaves-no-interrupt
+  (let [query (latch)
+        told (atom [])]
+    (cancelled-in
+      (fn [under-way]
+        (scope/with-cancel #(.countDown query)
+          (under-way)
+          (await-jdk query)
+          (scope/shield
+            (try
+              (with-scope [_ {:deadline 5}]
+                (swap! told conj (await-jdk (latch))))
+              (catch Exception _)))
+          (swap! told conj (.isInterrupted (Thread/currentThread))))
+        (swap! told conj (.isInterrupted (Thread/currentThread)))))
+    (is (= [:interrupted false true] @told))))
+
 ;; ---- shields
 
 (defn- in-shield

@@ -254,13 +254,18 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         innermost = inner;
     }
 
-    /** Leaves the innermost cancellation scope, and withdraws the interrupt that came with its cause. */
+    /**
+     * Leaves the innermost cancellation scope, and withdraws the interrupt that came with its cause. The one of
+     * another cause stays, unless a {@link BeforeInterrupt} holds it back.
+     */
     public void leave() {
         boolean cancelled = innermost.cause() != null;
         innermost = innermost.outer;
         if (cancelled && !isCancelled()) {
             boolean interrupted = Thread.interrupted();
             interruptLater = anyCause() != null && (interruptLater || interrupted);
+        } else if (cancelled && beforeInterrupt() != null && Thread.interrupted()) {
+            interruptAgain();
         }
     }
 
@@ -407,8 +412,17 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
             masked = before;
             if (interruptLater && (shields == 0 || isCancelled())) {
                 interruptLater = false;
-                Thread.currentThread().interrupt();
+                deliverInterrupt();
             }
+        }
+    }
+
+    /** Interrupts this thread. If a {@link BeforeInterrupt} is open, it may hold that back. */
+    private void deliverInterrupt() {
+        if (beforeInterrupt() == null) {
+            Thread.currentThread().interrupt();
+        } else {
+            interruptAgain();
         }
     }
 
