@@ -10,12 +10,13 @@
    [magnetar.net.acceptor :as acceptor]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
+   [magnetar.net.names :as names]
    [magnetar.net.transport :as transport]
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually limit-ms message-of with-failures]])
   (:import
    (java.io Closeable)
-   (java.net SocketException)
+   (java.net InetAddress SocketException)
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.process Send)
    (magnetar.net.acceptor Acceptor)
@@ -31,6 +32,15 @@
   (scope/with-scope [s]
     (let [forks (mapv (fn [_] (scope/fork s #(refused (net/connect "no-such-host.invalid" 80 {:active false})))) (range 20))]
       (is (= #{[:magnetar/unknown-host :nxdomain]} (into #{} (map #(vec (take 2 (scope/join %)))) forks))))))
+
+(deftest the-addresses-of-a-host-are-tried-in-turn
+  (let [l (listener {:active false})
+        addresses (fn [& addresses] (fn [& _] (mapv #(InetAddress/ofLiteral %) addresses)))]
+    (with-redefs [names/addresses (addresses "127.0.0.2" home)]
+      (is (= home (:host (net/remote-address (net/connect "shop.invalid" (net/port l) {:active false}))))))
+    (with-redefs [names/addresses (addresses "127.0.0.2" "127.0.0.3")]
+      (is (= [:magnetar/connection-refused :econnrefused]
+             (take 2 (refused (net/connect "shop.invalid" (net/port l) {:active false}))))))))
 
 ;; ---- options that change while a read waits
 

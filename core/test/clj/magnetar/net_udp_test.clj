@@ -6,7 +6,9 @@
    [magnetar.impl.runtime]
    [magnetar.net :as net]
    [magnetar.net-support :refer [await-end home in-process message-count next-message owning refused]]
-   [magnetar.support :refer [limit-ms]]))
+   [magnetar.support :refer [limit-ms]])
+  (:import
+   (java.net NetworkInterface)))
 
 (set! *warn-on-reflection* true)
 
@@ -94,6 +96,26 @@
             "`open` wants the address of a multicast group, such as 239.1.2.3; this is \"127.0.0.1\"."]
            (refused (net/open port {:add-membership home}))))
     (is (some? (net/open port {:host home})))))
+
+(defn- multicast?
+  "Has this machine an interface, other than loopback, that takes multicast datagrams?"
+  []
+  (boolean (some #(and (.isUp ^NetworkInterface %) (.supportsMulticast ^NetworkInterface %) (not (.isLoopback ^NetworkInterface %)))
+                 (enumeration-seq (NetworkInterface/getNetworkInterfaces)))))
+
+(deftest a-group-gets-a-datagram-until-it-is-left
+  (when (multicast?)
+    (let [group "239.255.77.7"
+          a (net/open 0 {:active false})
+          b (net/open 0 {:active false :as :string :add-membership group})
+          port (net/port b)]
+      (net/send-to a group port "one")
+      (is (= "one" (:data (net/recv-from b {:timeout limit-ms :else :late}))))
+      (net/set-options b {:drop-membership group})
+      (net/send-to a group port "two")
+      (net/send-to a home port "three")
+      (is (= "three" (:data (net/recv-from b {:timeout limit-ms :else :late}))))
+      (is (= [:magnetar/socket-failed] (take 1 (refused (net/set-options b {:drop-membership group}))))))))
 
 (deftest options-of-udp-are-set-or-refused
   (let [a (open {:active false :broadcast true :recbuf 100000 :sndbuf 100000 :multicast-ttl 2 :multicast-loop true :reuse-address true})]
