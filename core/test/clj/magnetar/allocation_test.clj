@@ -7,6 +7,7 @@
    [magnetar.fold :as fold]
    [magnetar.gen-server :as gs]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.waits :as waits]
    [magnetar.inspect :as inspect]
    [magnetar.scope :refer [fork with-scope]]
    [magnetar.supervisor :as sup]
@@ -43,6 +44,9 @@
 
 (deftest a-value-through-a-buffer-allocates-nothing
   (is (<= (bytes-of (in-go (fn [n] (let [c (a/chan 1)] (dotimes [_ n] (a/>! c :x) (a/<! c)))))) 8)))
+
+(deftest what-tells-of-a-wait-at-a-socket-allocates-nothing
+  (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (waits/at waits/for-data :socket :read))))) 8)))
 
 (defn- serve-to [c n]
   (a/go (dotimes [_ n] (a/>! c :x))))

@@ -8,6 +8,7 @@
    [magnetar.net :as net]
    [magnetar.net-support :refer [as-stream await-end forwarding home in-process in-socket? listener next-message pair reader-of refused]]
    [magnetar.net.acceptor :as acceptor]
+   [magnetar.net.active :as active]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
    [magnetar.net.names :as names]
@@ -170,6 +171,50 @@
         (is (= 1 (count @reported)))))))
 
 ;; ---- ends
+
+(deftest a-reader-that-fails-while-it-takes-a-packet-delivers-no-more
+  (with-failures [failures]
+    (let [state (atom {:owner (self) :active true})
+          lock (ReentrantLock.)
+          source (reify active/Source
+                   (state-of [_] state)
+                   (lock-of [_] lock)
+                   (close [_] (swap! state assoc :closed true))
+                   (await-packet [_] :packet)
+                   (messages-of [_ _ _] (throw (AssertionError. "a bug")))
+                   (messages-of-failure [_ _] {:last? true :messages [:failed]}))]
+      (active/ensure-reader source)
+      (is (= :failed (next-message)))
+      (is (eventually (= [nil false] (map @state [:delivering :reader?]))))
+      (is (eventually (= ["a bug"] (map message-of @failures)))))))
+
+;; ---- memory that runs out
+
+(defn- without-memory [& _]
+  (throw (OutOfMemoryError. "no fiber")))
+
+(deftest an-acceptor-that-could-not-start-starts-later
+  (let [l (listener {:active false})
+        client (net/connect home (net/port l) {:active false})]
+    (with-redefs-fn {#'acceptor/start-fiber without-memory}
+      #(is (thrown? OutOfMemoryError (net/accept l))))
+    (is (= (net/local-address client) (net/remote-address (net/accept l {:timeout limit-ms}))))))
+
+(deftest a-listener-whose-acceptor-could-not-start-leaves-its-port
+  (let [l (listener {:active false})
+        port (net/port l)]
+    (with-redefs-fn {#'acceptor/start-fiber without-memory}
+      #(is (thrown? OutOfMemoryError (net/accept l))))
+    (net/close l)
+    (is (= port (net/port (net/listen port {:host home}))))))
+
+(deftest a-reader-that-could-not-start-starts-later
+  (let [[client served] (pair {:active false :as :string})]
+    (with-redefs-fn {#'active/start-fiber without-memory}
+      #(is (thrown? OutOfMemoryError (net/set-options served {:active true}))))
+    (net/set-options served {:active true})
+    (net/send client "x")
+    (is (= [:tcp served "x"] (next-message)))))
 
 (deftest a-connection-works-on-after-the-end-of-its-stream
   (let [[client served] (pair {:packet :line :as :string :exit-on-close false})]

@@ -128,14 +128,24 @@
 
 ;; ---- waits
 
+(defn- without [queue wait]
+  (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
+
+(defn- start-for
+  "Starts the fiber for this wait. If that fails for want of memory, a later call can start it."
+  [^Acceptor acceptor wait]
+  (try
+    (start-fiber acceptor)
+    (catch Throwable e
+      (when (:closed? (swap! (.-state acceptor) #(-> % (assoc :accepting? false) (update :waiting without wait))))
+        (.complete ^CompletableFuture (.-gone acceptor) true))
+      (throw e))))
+
 (defn- entered [{:keys [ready closed?] :as state} wait]
   (cond
     closed? state
     (peek ready) (update state :ready pop)
     :else (-> state (update :waiting conj wait) (assoc :accepting? true))))
-
-(defn- without [queue wait]
-  (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
 
 (defn- left?
   "Takes the wait out of the queue; false if it is not there any more, as an arrival was found for it."
@@ -170,7 +180,7 @@
                   (peek ready) (peek ready)
                   :else (do
                           (when (and (:accepting? after) (not accepting?))
-                            (start-fiber acceptor))
+                            (start-for acceptor wait))
                           (await-arrival acceptor wait deadline)))]
     (if (instance? Throwable arrival)
       (throw arrival)

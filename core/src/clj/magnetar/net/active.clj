@@ -170,11 +170,19 @@
 
 ;; ---- its fiber
 
+(defn- fail-and-finish
+  "The fiber has failed before it had messages to send. An owner that gives the socket away does not wait for
+  it."
+  [source e]
+  (try
+    (fail source e)
+    (finally (finish source))))
+
 (defn- run-fiber [source]
   (let [fiber (Fibers/begun)]
     (try
       (read-all source)
-      (catch Throwable e (fail source e))
+      (catch Throwable e (fail-and-finish source e))
       (finally (Fibers/ended fiber)))))
 
 (defn- wanted [{:keys [closed active handing reader?] :as state}]
@@ -182,13 +190,21 @@
     (assoc state :reader? true)
     state))
 
+(defn- start-fiber
+  "Starts the fiber. It takes no context along: what arrives is no work of the caller's."
+  [source]
+  (Fibers/begin (Fibers/prepareWithoutContext (str "reader of " source) nil #(run-fiber source))))
+
 (defn ensure-reader
-  "Starts the fiber if the socket is active and has none. It takes no context along: what arrives is no work
-  of the caller's."
+  "Starts the fiber if the socket is active and has none."
   [source]
   (let [[before after] (swap-vals! (state-of source) wanted)]
     (when (and (:reader? after) (not (:reader? before)))
-      (Fibers/begin (Fibers/prepareWithoutContext (str "reader of " source) nil #(run-fiber source))))
+      (try
+        (start-fiber source)
+        (catch Throwable e ; of memory that runs out
+          (swap! (state-of source) assoc :reader? false)
+          (throw e))))
     nil))
 
 ;; ---- options

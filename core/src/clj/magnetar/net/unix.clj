@@ -177,7 +177,8 @@
   "A socket that is connected to the path; ::transport/timeout after the deadline."
   [path deadline]
   (try
-    (connect-until (socket-address "connect" path) deadline)
+    (let [address (socket-address "connect" path)]
+      (waits/at waits/to-connect address (connect-until address deadline)))
     (catch ConnectException e
       (throw (refusals/path-refused path e)))
     (catch IOException e
