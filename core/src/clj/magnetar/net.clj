@@ -40,7 +40,8 @@
                    cut in two. Default :bytes
     :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
                    have been sent. Default :infinity
-    :idle-timeout  for how long no byte may arrive or be sent. A `recv` or a wait for a message finds it out:
+    :idle-timeout  for how long no byte may arrive or be sent. Bytes count as sent when the system's buffer
+                   takes them, for a slow reader in large steps. A `recv` or a wait for a message finds it out:
                    it first takes bytes that have arrived, then the connection is closed with :etimedout.
                    A connection that nothing reads stays open. Default :infinity
     :exit-on-close false: an active connection stays open for `send` when the other side has ended its stream,
@@ -218,7 +219,8 @@
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
   thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time.
   The addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The time-out includes
-  the look-up. One that comes too late is abandoned.
+  the look-up. One that comes too late is abandoned. An address that does not answer is left after its share
+  of the time, two seconds or more.
 
   Blocks until the connection is there; a fiber parks.
 

@@ -12,6 +12,7 @@
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
    [magnetar.net.names :as names]
+   [magnetar.net.tcp :as tcp]
    [magnetar.net.transport :as transport]
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually limit-ms message-of with-failures]])
@@ -42,6 +43,25 @@
     (with-redefs [names/addresses (addresses "127.0.0.2" "127.0.0.3")]
       (is (= [:magnetar/connection-refused :econnrefused]
              (take 2 (refused (net/connect "shop.invalid" (net/port l) {:active false}))))))))
+
+(deftest an-address-that-does-not-answer-leaves-time-for-the-next
+  (let [tried (atom [])
+        connect (fn [outcomes timeout]
+                  (let [outcomes (atom outcomes)]
+                    (reset! tried [])
+                    (with-redefs-fn {#'names/addresses (fn [& _] [:one :two])
+                                     #'tcp/connect-to (fn [address _ deadline]
+                                                        (swap! tried conj [address (quot (long (clock/left deadline)) 1000000000)])
+                                                        (first (first (swap-vals! outcomes rest))))}
+                      #(tcp/connect "shop.invalid" 80 (clock/deadline (clock/nanos timeout))))))]
+    (is (= :socket (connect [::transport/timeout :socket] 1000000)))
+    (let [[[one first-seconds] [two second-seconds]] @tried]
+      (is (= [:one :two] [one two]))
+      (is (< 400 (long first-seconds) 501))
+      (is (< 900 (long second-seconds))))
+    (is (= ::transport/timeout (connect [::transport/timeout ::transport/timeout] 1000000)))
+    (is (= :socket (connect [(SocketException. "no") :socket] 1000000)))
+    (is (= ::transport/timeout (connect [::transport/timeout :socket] 0)))))
 
 ;; ---- options that change while a read waits
 

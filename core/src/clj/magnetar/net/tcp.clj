@@ -145,17 +145,38 @@
         (transport/check-interrupt)
         e))))
 
+(def ^:private ^:const least-share-nanos "The least time for an address that does not answer." 2000000000)
+
+;; An address of IPv6 may be one to which no packet gets, and the next one of IPv4 answer.
+(defn- share-of
+  "The instant until which one of so many addresses is tried: a fair share of the time until the deadline."
+  ^long [^long deadline ^long addresses]
+  (let [left (clock/left deadline)]
+    (if (or (= clock/infinite left) (= 1 addresses))
+      deadline
+      (clock/deadline (min left (max least-share-nanos (quot left addresses)))))))
+
+(defn- socket? [outcome]
+  (not (or (= ::transport/timeout outcome) (instance? IOException outcome))))
+
+(defn- try-all
+  "Connects to the first of the addresses that answers: the socket, or what came of the last one that was
+  tried."
+  [[address & more :as addresses] port deadline]
+  (let [outcome (connect-to address port (share-of deadline (count addresses)))]
+    (if (or (nil? more) (socket? outcome) (zero? (clock/left deadline)))
+      outcome
+      (recur more port deadline))))
+
 (defn connect
   "A socket that is connected to the first address of the host that answers; ::transport/timeout after the
   deadline."
   [host port deadline]
-  (let [found (names/addresses "connect" host deadline)]
-    (loop [[address & more] (if (= ::transport/timeout found) [] found)]
-      (let [outcome (if address (connect-to address port deadline) ::transport/timeout)]
-        (cond
-          (not (instance? IOException outcome)) outcome
-          more (recur more)
-          :else (throw (connect-failed host port outcome)))))))
+  (let [found (names/addresses "connect" host deadline)
+        outcome (if (= ::transport/timeout found) found (try-all found port deadline))]
+    (if (instance? IOException outcome)
+      (throw (connect-failed host port outcome))
+      outcome)))
 
 ;; ---- listening
 
