@@ -69,3 +69,57 @@
 
 (deftest an-end-that-does-not-wait-for-the-cancel-is-found-out
   (is (not (:passed (search (fn [f body] (scope/with-cancel* #(actor/spawn f) body)))))))
+
+;; ---- the interrupt
+
+(defn- quietly [f]
+  (try
+    (f)
+    (catch Throwable _ nil)))
+
+(defn- step
+  "A piece of work at random, of which the interrupt of a cancellation outside is none of the results."
+  [^long depth]
+  (let [inside #(dotimes [_ (chance 3)] (quietly (fn [] (step (dec depth)))))
+        pause #(scope/sleep (chance 3))]
+    (case (if (zero? depth) 0 (chance 7))
+      0 (pause)
+      1 (with-scope [s] (fork s pause) (inside))
+      2 (with-scope [_ {:deadline (chance 3)}] (inside) (pause))
+      3 (scope/shield (inside) (pause))
+      4 (scope/shield (with-scope [_ {:deadline (chance 2)}] (inside) (pause)))
+      5 (scope/with-cancel* pause inside {:timeout :infinity})
+      6 (scope/with-cancel* #(scope/sleep 10) inside {:timeout (chance 3)})))) ; its time is over before it returns
+
+(defn- interrupted? []
+  (.isInterrupted (Thread/currentThread)))
+
+(defn- wrong-interrupt
+  "Work inside that is interrupted after a scope inside has ended, or no interrupt after the end; nil if all is well."
+  [hold]
+  (let [wrong (atom nil)]
+    (with-scope [s]
+      (let [work (fork s (fn []
+                           (quietly #(hold (fn []
+                                             (dotimes [_ 6]
+                                               (quietly (fn [] (step 3)))
+                                               (when (interrupted?)
+                                                 (reset! wrong :inside))))))
+                           (.shield (Fiber/current) #(scope/sleep 20)) ; until after the cancellation
+                           (when-not (interrupted?)
+                             (reset! wrong :lost))))]
+        (scope/sleep (chance 12))
+        (scope/cancel work)
+        (try (scope/join work) (catch Exception _))
+        @wrong))))
+
+(defn- search-interrupt [hold]
+  (test/check {:runs 300 :report (fn [_]) :properties []} (nil? (wrong-interrupt hold))))
+
+(deftest no-interrupt-is-left-while-it-is-held-back-and-none-is-lost
+  (doseq [hold [#(scope/with-cancel* (fn []) % {:timeout :infinity}) scope/shield*]]
+    (let [found (search-interrupt hold)]
+      (is (:passed found) (str (:failure found) (:error (:run found)))))))
+
+(deftest an-interrupt-that-is-not-held-back-is-found-out
+  (is (not (:passed (search-interrupt #(%))))))

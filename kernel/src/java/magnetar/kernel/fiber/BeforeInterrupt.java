@@ -16,8 +16,10 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>{@link #begin} is called at most once, and not after the close.
  *   <li>No interrupt that it concerns is sent while it holds them back, and none by it after {@link #close}.
  *   <li>A {@link Shield} holds them back until its close, whatever comes.
- *   <li>The interrupt of a cancellation scope inside is cleared when the fiber leaves that scope. Then the
- *       interrupts that are held back stay so: the fiber {@link Fiber#interruptAgain asks} for them again.
+ *   <li>What has interrupted the fiber inside is over when the fiber leaves it: a cancellation scope, or an
+ *       inner one whose {@link #timeIsOver time was over}, also if that came during {@link #close}. The fiber
+ *       then clears the interrupt and {@link Fiber#interruptAgain asks} for all that are left. The outer ones
+ *       hold back what concerns them.
  * </ol>
  *
  * <p>The innermost one is in the fiber's rare fields: a fiber that opens none pays nothing.

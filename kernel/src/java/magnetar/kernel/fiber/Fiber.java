@@ -264,7 +264,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         if (cancelled && !isCancelled()) {
             boolean interrupted = Thread.interrupted();
             interruptLater = anyCause() != null && (interruptLater || interrupted);
-        } else if (cancelled && beforeInterrupt() != null && Thread.interrupted()) {
+        } else if (cancelled && beforeInterrupt() != null) {
             interruptAgain();
         }
     }
@@ -354,8 +354,14 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         BeforeInterrupt.interrupt(this, cancelled);
     }
 
-    /** Sends this fiber, the current one, the interrupts of all causes again. Those that a shield masks come later. */
+    /**
+     * Clears the interrupt of this fiber, the current one, if it has a cause, and sends the interrupts of all
+     * causes again. Those that a shield masks come later.
+     */
     void interruptAgain() {
+        if (anyCause() != null) {
+            Thread.interrupted();
+        }
         for (CancellationScope r = innermost; r != masked; r = r.outer) {
             if (r.cause() != null) {
                 interrupt(r);
