@@ -41,8 +41,8 @@
     :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
                    have been sent. Default :infinity
     :idle-timeout  for how long no byte may arrive or be sent. Bytes count as sent when the system's buffer
-                   takes them, for a slow reader in large steps. A `recv` or a wait for a message finds it out:
-                   it first takes bytes that have arrived, then the connection is closed with :etimedout.
+                   takes them, for a slow reader in large steps. A `recv` or a wait for a message finds it
+                   out: it first takes bytes that have arrived, then the connection is closed with :etimedout.
                    A connection that nothing reads stays open. Default :infinity
     :exit-on-close false: an active connection stays open for `send` when the other side has ended its stream,
                    and the owner closes it. Default true
