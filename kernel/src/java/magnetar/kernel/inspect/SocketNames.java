@@ -20,32 +20,40 @@ final class SocketNames {
     /** The name of the socket, host or address that a thread waits on; null for another object. */
     static String of(Object on) {
         try {
-            return switch (on) {
-                case Socket socket -> text(socket.getRemoteSocketAddress());
-                case SocketChannel channel -> ofChannel(channel);
-                case ServerSocket socket -> text(socket.getLocalSocketAddress());
-                case NetworkChannel channel -> text(channel.getLocalAddress());
-                case DatagramSocket socket -> text(socket.getLocalSocketAddress());
-                case SocketAddress address -> text(address);
-                case String name -> name;
-                case null, default -> null;
-            };
+            if (on instanceof Socket socket) {
+                return text(socket.getRemoteSocketAddress());
+            }
+            if (on instanceof NetworkChannel channel) {
+                return ofChannel(channel);
+            }
+            return on instanceof String name ? name : text(addressOf(on));
         } catch (IOException closed) {
             return null;
         }
     }
 
     /** The client of a unix socket has no path, so its server tells the own one. */
-    private static String ofChannel(SocketChannel channel) throws IOException {
-        String remote = text(channel.getRemoteAddress());
+    private static String ofChannel(NetworkChannel channel) throws IOException {
+        String remote = channel instanceof SocketChannel s ? text(s.getRemoteAddress()) : null;
         return remote == null ? text(channel.getLocalAddress()) : remote;
+    }
+
+    private static SocketAddress addressOf(Object on) {
+        if (on instanceof ServerSocket socket) {
+            return socket.getLocalSocketAddress();
+        }
+        if (on instanceof DatagramSocket socket) {
+            return socket.getLocalSocketAddress();
+        }
+        return on instanceof SocketAddress address ? address : null;
     }
 
     private static String text(SocketAddress address) {
         if (address instanceof InetSocketAddress inet) {
             InetAddress ip = inet.getAddress();
             String host = ip == null ? inet.getHostString() : ip.getHostAddress();
-            return (host.contains(":") ? "[" + ZEROS.matcher(host).replaceFirst("::") + "]" : host) + ":" + inet.getPort();
+            String shown = host.contains(":") ? "[".concat(ZEROS.matcher(host).replaceFirst("::")).concat("]") : host;
+            return shown.concat(":").concat(Integer.toString(inet.getPort()));
         }
         String path = address == null ? "" : address.toString();
         return path.isEmpty() ? null : path;
