@@ -1,7 +1,7 @@
 (ns magnetar.net.contexts
   "Makes SSLContexts of files, and makes them again when the files have changed.
 
-  A source is looked at for each handshake, on a platform thread for files: it compares the files' times,
+  A source is looked at for each handshake, or as often as a server wants, on a platform thread for files: it compares the files' times,
   sizes and keys with what they were at the last attempt. The first context throws what is wrong with the
   files. Later ones are made after a change; one that fails is reported, and the one before stays."
   {:no-doc true}
@@ -145,6 +145,11 @@
                       (or (seq files) (= :verify-none (:verify options))) (made options files)
                       :else {:context (SSLContext/getDefault) :stamps []}))
               (ReentrantLock.))))
+
+(defn current
+  "The context of the last look at the files."
+  ^SSLContext [{:keys [state]}]
+  (:context @state))
 
 (defn context
   "The context for a new handshake."

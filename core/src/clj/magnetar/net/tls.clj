@@ -34,7 +34,7 @@
    (java.util Arrays)
    (java.util.concurrent CompletableFuture)
    (java.util.concurrent.locks ReentrantLock)
-   (javax.net.ssl ExtendedSSLSession SNIHostName SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException SSLSession)))
+   (javax.net.ssl ExtendedSSLSession SNIHostName SSLContext SSLEngine SSLEngineResult SSLEngineResult$HandshakeStatus SSLEngineResult$Status SSLException SSLHandshakeException SSLParameters SSLPeerUnverifiedException SSLSession)))
 
 (set! *warn-on-reflection* true)
 
@@ -441,8 +441,8 @@
 
 (defn engine-of-server
   "A new engine for a connection that a server has accepted."
-  ^SSLEngine [source settings]
-  (doto (.createSSLEngine (contexts/context source))
+  ^SSLEngine [^SSLContext context settings]
+  (doto (.createSSLEngine context)
     (.setUseClientMode false)
     (set-parameters settings #(server-parameters % settings))))
 
@@ -459,7 +459,7 @@
   (close [_] (transport/close raw))
 
   transport/Listening
-  (accept [_] (over (transport/accept raw) #(engine-of-server source settings) settings)))
+  (accept [_] (over (transport/accept raw) #(engine-of-server (contexts/context source) settings) settings)))
 
 (defn server
   "What makes a socket that listens one with TLS; nil without such options. Throws at once what is wrong with

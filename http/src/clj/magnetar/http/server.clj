@@ -103,9 +103,9 @@
       (.addBean connector factory)
       (.addConnectionFactory connector (prior-knowledge factory)))))
 
-(defn- add-factories [connector ^HttpConfiguration configuration {:keys [tls http2] :as options}]
+(defn- add-factories [connector ^HttpConfiguration configuration {:keys [tls http2] ::keys [certificates] :as options}]
   (if tls
-    (tls/add-factories connector tls (HttpConnectionFactory. configuration)
+    (tls/add-factories connector tls certificates (HttpConnectionFactory. configuration)
                        (when http2 (doto (HTTP2ServerConnectionFactory. configuration) (http2-settings options))))
     (add-plain-factories connector configuration options)))
 
@@ -155,11 +155,19 @@
     (unharmed #(socket/look-after-all service now))
     (connections/close-late connections limits (busy in-progress) now)))
 
-(defn- look-after-until [ended service period]
-  (loop []
-    (when (= :again (channel/take ended {:timeout period :else :again}))
-      (unharmed #(look-after service))
-      (recur))))
+(defn- repeat-until
+  "Starts a fiber that calls f after each period, until the channel closes."
+  [ended site period f]
+  (fibers/dispatch site
+    (fn []
+      (loop []
+        (when (= :again (channel/take ended {:timeout period :else :again}))
+          (unharmed f)
+          (recur))))))
+
+(def ^:private ^:const renewal-period
+  "How often the files of certificates are looked at, in milliseconds."
+  250)
 
 ;; ---- start
 
@@ -232,7 +240,8 @@
   (ring/prepare)
   (let [jetty (Server. (thread-pool))
         service (assoc (service f options) :container (ServerWebSocketContainer/ensure jetty))
-        connector (connector jetty options)
+        certificates (tls/certificates (:tls options))
+        connector (connector jetty (assoc options ::certificates certificates))
         ended (channel/chan)]
     (.addBean connector (connections/listener (:connections service)))
     (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
@@ -242,7 +251,9 @@
       (.setErrorHandler (refusing-handler))
       (.setStopTimeout 0)
       (begin connector options))
-    (fibers/dispatch "http time-outs" #(look-after-until ended service (period (:limits service))))
+    (repeat-until ended "http time-outs" (period (:limits service)) #(look-after service))
+    (when certificates
+      (repeat-until ended "http certificates" renewal-period #(tls/renew certificates)))
     (HttpServer. jetty connector (.getLocalPort connector) service ended)))
 
 ;; ---- stop

@@ -1,5 +1,7 @@
 (ns magnetar.http.tls
-  "Connections with TLS. magnetar.net makes the engines, so certificates are renewed without a restart. ALPN chooses HTTP/2 or HTTP/1.1."
+  "Connections with TLS. magnetar.net makes the engines, so certificates are renewed without a restart. ALPN chooses HTTP/2 or HTTP/1.1.
+
+  Jetty asks for an engine on one of its few platform threads. So the files are looked at by a fiber of the server, see `renew`."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -27,26 +29,36 @@
                       {:options tls}))
   (tls-options/checked :server tls))
 
+(defn certificates
+  "What gives the certificates of a server; nil if it has no TLS. Throws what is wrong with the files."
+  [settings]
+  (when settings
+    (contexts/source settings)))
+
+(defn renew
+  "Looks whether the files have changed, for the connections that come."
+  [certificates]
+  (contexts/context certificates))
+
 (defn- context-factory
-  "Makes the engine of each connection. Throws what is wrong with the files."
-  ^SslContextFactory$Server [settings]
-  (let [source (contexts/source settings)
-        engine #(tls/engine-of-server source settings)]
+  "Makes the engine of each connection."
+  ^SslContextFactory$Server [settings certificates]
+  (let [engine #(tls/engine-of-server (contexts/current certificates) settings)]
     (doto (proxy [SslContextFactory$Server] []
             (newSSLEngine
               ([] (engine))
               ([_] (engine))
               ([_ _] (engine))))
-      (.setSslContext (contexts/context source))
+      (.setSslContext (contexts/current certificates))
       (.setRenegotiationAllowed false))))
 
 (defn add-factories
   "Adds what serves connections with TLS to the connector. `http2` is the factory of HTTP/2, or nil."
-  [^ServerConnector connector settings ^HttpConnectionFactory http1 http2]
+  [^ServerConnector connector settings certificates ^HttpConnectionFactory http1 http2]
   (let [protocols (into-array String (if http2 ["h2" "http/1.1"] ["http/1.1"]))
         alpn (doto (ALPNServerConnectionFactory. ^"[Ljava.lang.String;" protocols)
                (.setDefaultProtocol "http/1.1"))
-        ssl (doto (SslConnectionFactory. (context-factory settings) (.getProtocol alpn))
+        ssl (doto (SslConnectionFactory. (context-factory settings certificates) (.getProtocol alpn))
               (.setEnsureSecureRequestCustomizer false))]
     (doseq [factory (remove nil? [ssl alpn http2 http1])]
       (.addConnectionFactory connector factory))

@@ -84,8 +84,19 @@
       (with-server [server ok {:tls {:certfile (current ".pem") :keyfile (current ".key")}}]
         (is (= "CN=server" (certificate-of server)))
         (copy-identity folder "renewed")
-        (is (= "CN=renewed" (certificate-of server))))
+        (is (eventually (= "CN=renewed" (certificate-of server)))))
       (finally (run! io/delete-file (reverse (file-seq folder)))))))
+
+;; Jetty asks for the engine of a connection on one of its few platform threads.
+(deftest a-file-system-that-hangs-holds-up-no-connection
+  (let [client (client 1)
+        looked (promise)
+        go (promise)]
+    (with-redefs [contexts/context (fn [_] (deliver looked true) (value-of go))]
+      (with-server [server ok {:tls (tls "server")}]
+        (value-of looked)
+        (is (= 200 (first (fetch client server "/"))))
+        (deliver go true)))))
 
 ;; ---- clients that do not do their part
 
