@@ -4,13 +4,16 @@
   HTTP/2: Jetty tells it. HTTP/1.1: Jetty does not read while a handler works, so the socket is watched here. The watch asks Jetty's selector for
   the next event of reading. Is there no byte to read then, it was the end of the stream. A byte belongs to the next request and is left alone.
 
-  An event may be stale: T1, Jetty's selector, sees bytes of a request; T2 reads them before T1 tells. So the first event without a byte is
-  not believed, and the selector is asked again. At the end of a stream it tells at once.
+  An event may be stale: T1, Jetty's selector, sees bytes of a request and starts a fiber that tells; T2 reads them, and begins the next watch,
+  before that fiber runs. So an event without a byte is not believed, and the selector is asked again. At the end of a stream it tells at
+  once, again and again. A stale event needs a watch of its own, of a second at least, so as many as are asked for do not come together.
 
   Invariants:
     1. One party at a time asks the selector. The watch begins when the body of the request was read, and ends before the response does. Before
        and after, Jetty asks.
-    2. The lock of the exchange orders T1, which begins the watch or asks again, and T2, which ends it for good."
+    2. The lock of the exchange orders T1, which begins the watch or asks again, and T2, which ends it for good.
+    3. Jetty calls the watch on a fiber. It chooses the thread by the callback that is there when the event is taken up. When the event is told,
+       the callback may be Jetty's own, which calls the handler of the next request. So a watch counts as one that blocks."
   {:no-doc true}
   (:require
    [magnetar.http.tls :as tls]
@@ -41,14 +44,16 @@
   [^AbstractEndPoint end-point]
   (neg? (.fill end-point BufferUtil/EMPTY_BUFFER)))
 
-(defn- nothing-to-read?
-  "True of a socket that an event of reading was told of, and that has no byte: the client has closed it or reset it."
+(defn- sign
+  "What an event of reading was about: :end, the client has closed or reset its socket; :bytes of another request; :nothing, which is an end or a
+  stale event. TLS has :end and :nothing, where :nothing may also be bytes."
   [^AbstractEndPoint end-point]
   (try
-    (if (tls/secure? end-point)
-      (ended? end-point)
-      (zero? (.available (.getInputStream (.socket ^SocketChannel (.getTransport end-point))))))
-    (catch IOException _ true)))
+    (cond
+      (tls/secure? end-point) (if (ended? end-point) :end :nothing)
+      (pos? (.available (.getInputStream (.socket ^SocketChannel (.getTransport end-point))))) :bytes
+      :else :nothing)
+    (catch IOException _ :end)))
 
 (defn- locked [^ReentrantLock lock f]
   (.lock lock)
@@ -58,13 +63,26 @@
 
 (declare watching)
 
+(def ^:private ^:const confirmations
+  "How many events without a byte are not believed."
+  8)
+
+(defn- after-nothing
+  "Asks again. True if the client of a socket without TLS has gone, since there was never a byte."
+  [^AbstractEndPoint end-point {:keys [left] :as watch}]
+  (if (pos? (long left))
+    (do (.tryFillInterested end-point (watching end-point (update watch :left dec)))
+        false)
+    (not (tls/secure? end-point))))
+
 (defn- after-event
-  "Under the lock: true if the client has gone. Asks again where that has to be confirmed."
-  [^AbstractEndPoint end-point {:keys [over? confirmations] :as watch}]
-  (when (and (not @over?) (nothing-to-read? end-point))
-    (or (zero? (long confirmations))
-        (do (.tryFillInterested end-point (watching end-point (update watch :confirmations dec)))
-            false))))
+  "Under the lock: true if the client has gone."
+  [end-point {:keys [over?] :as watch}]
+  (when-not @over?
+    (case (sign end-point)
+      :end true
+      :nothing (after-nothing end-point watch)
+      :bytes false)))
 
 (defn- watching
   "Jetty's callback for the next event of reading."
@@ -76,7 +94,7 @@
     (failed [_ _]
       (when-not @over?
         (gone)))
-    (getInvocationType [_] Invocable$InvocationType/NON_BLOCKING)))
+    (getInvocationType [_] Invocable$InvocationType/BLOCKING)))
 
 ;; A watch is an atom: nil, :over, or the end point that is watched.
 
@@ -88,7 +106,7 @@
       (when (nil? @watch)
         (when-some [end-point (end-point request)]
           (let [over? (atom false)]
-            (when (.tryFillInterested end-point (watching end-point {:over? over? :lock lock :gone gone :confirmations 1}))
+            (when (.tryFillInterested end-point (watching end-point {:over? over? :lock lock :gone gone :left confirmations}))
               (reset! watch [end-point over?]))))))))
 
 (defn end

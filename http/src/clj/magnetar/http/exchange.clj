@@ -165,13 +165,30 @@
         (abort x e)
         (answer x outcome)))))
 
+(defn- with-lock [^Exchange x f]
+  (let [^ReentrantLock lock (.-lock x)]
+    (.lock lock)
+    (try
+      (f)
+      (finally (.unlock lock)))))
+
+;; T1 looks after the request, and drops a client that has not read for too long. T2 tells that the client has read, and lets Jetty go on to the next
+;; request, which may use the same channel of Jetty. Under the lock T1 sees that nothing is waited for any more, or T2 comes later.
+(defn- taken
+  "The client has taken what it was waited for with, or never will."
+  [^Exchange x]
+  (with-lock x #(.set ^AtomicLong (.-since x) Long/MAX_VALUE)))
+
 (defn- last-callback
   "Jetty's callback of the request, for the last write of its response. An error that is not the network's is the program's."
   ^Callback [^Exchange x]
   (let [^Callback callback (.-callback x)]
     (reify Callback
-      (succeeded [_] (.succeeded callback))
+      (succeeded [_]
+        (taken x)
+        (.succeeded callback))
       (failed [_ e]
+        (taken x)
         (when-not (or (of-network? e) (of-client @(.-facts x) e))
           (reports/report (.-site x) e))
         (.failed callback e))
@@ -352,10 +369,13 @@
 (defn- drop-slow-reader
   "Ends a response of which the client has not taken a part within :idle-timeout. Jetty's own time-out begins again with each byte."
   [^Exchange x ^long now]
-  (when (< (long (:idle (:limits (.-service x)))) (- now (.get ^AtomicLong (.-since x))))
-    (some-> (HttpChannel/from (.-request x))
-            (.onFailure (TimeoutException. "The client does not read."))
-            .run)))
+  (let [idle (long (:idle (:limits (.-service x))))
+        slow? #(< idle (- now (.get ^AtomicLong (.-since x))))]
+    (when (slow?)
+      (with-lock x #(when (slow?)
+                      (some-> (HttpChannel/from (.-request x))
+                              (.onFailure (TimeoutException. "The client does not read."))
+                              .run))))))
 
 (defn look-after
   "Called from time to time: watches the client of a request that takes long, drops one that does not read, and answers for a handler that is

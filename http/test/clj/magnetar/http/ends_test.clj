@@ -6,7 +6,8 @@
    [magnetar.application :as application]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect connect-http2 eventually for-version get-frame get-raw home read-frame read-response read-rest request request-text send-bytes send-text status-of value-of with-failures with-server]]
+   [magnetar.http.exchange :as exchange]
+   [magnetar.http.support :refer [client connect connect-http2 connect-tls eventually for-version get-frame get-raw home read-frame read-response read-rest request request-text send-bytes send-text status-of tls value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
@@ -16,7 +17,8 @@
    (java.net.http HttpClient HttpResponse$BodyHandlers)
    (magnetar.http.exchange Exchange)
    (magnetar.http.server HttpServer)
-   (org.eclipse.jetty.io AbstractEndPoint)))
+   (org.eclipse.jetty.io AbstractEndPoint FillInterest)
+   (org.eclipse.jetty.util.thread Invocable$InvocationType)))
 
 (set! *warn-on-reflection* true)
 
@@ -117,34 +119,76 @@
         (deliver go true)
         (is (= ["/a" "/b"] [(:body (read-response socket)) (:body (read-response socket))]))))))
 
-(defn- stale-event
+(defn- interest
+  "The interest in events of reading of the request in progress, which is watched."
+  ^FillInterest [^HttpServer server]
+  (let [[^Exchange x] (seq (:in-progress (.-service server)))
+        [^AbstractEndPoint end-point] @(.-watch x)]
+    (.getFillInterest end-point)))
+
+(defn- stale-events
   "Tells the watch of the request in progress what Jetty's selector would tell of bytes that were read meanwhile."
-  [^HttpServer server]
-  (doseq [^Exchange x (:in-progress (.-service server))
-          :let [[^AbstractEndPoint end-point] @(.-watch x)]]
-    (.fillable (.getFillInterest end-point))))
+  [server n]
+  (dotimes [_ n]
+    (.fillable (interest server))))
+
+(defn- connect-by
+  "A socket to the server, which may have TLS."
+  ^Socket [^HttpServer server]
+  (if (:tls (:options (.-service server))) (connect-tls server) (connect server)))
 
 (deftest a-stale-event-of-the-selector-is-no-departure
-  (let [go (promise)
-        ended (promise)]
-    (with-server [server (fn [_]
-                           (value-of go)
-                           (scope/sleep 1) ; throws if the request was cancelled
-                           {:status 200 :headers {} :body "ok"}) nil]
+  (doseq [options [nil {:tls (tls "server")}]]
+    (let [go (promise)
+          ended (promise)]
+      (with-server [server (fn [_]
+                             (value-of go)
+                             (scope/sleep 1) ; throws if the request was cancelled
+                             {:status 200 :headers {} :body "ok"}) options]
+        (with-open [socket (connect-by server)]
+          (send-text socket (request-text "GET" "/"))
+          (is (eventually (watched? server)))
+          (stale-events server 7)
+          (deliver go true)
+          (is (= "ok" (:body (read-response socket)))))
+        (testing "and the watch goes on"
+          (with-server [server (hanging (promise) ended) options]
+            (let [socket (connect-by server)]
+              (send-text socket (request-text "GET" "/orders"))
+              (is (eventually (watched? server)))
+              (stale-events server 2)
+              (.close socket)
+              (is (= "/orders" (value-of ended))))))))))
+
+;; The selector chooses the thread of an event by the callback that is there, and calls the one that is there then.
+(deftest the-selector-does-not-call-a-watch-itself
+  (let [began (promise)]
+    (with-server [server (hanging began (promise)) nil]
       (with-open [socket (connect server)]
         (send-text socket (request-text "GET" "/"))
         (is (eventually (watched? server)))
-        (stale-event server)
-        (deliver go true)
-        (is (= "ok" (:body (read-response socket)))))
-      (testing "and the watch goes on"
-        (with-server [server (hanging (promise) ended) nil]
-          (let [socket (connect server)]
-            (send-text socket (request-text "GET" "/orders"))
-            (is (eventually (watched? server)))
-            (stale-event server)
-            (.close socket)
-            (is (= "/orders" (value-of ended)))))))))
+        (is (= Invocable$InvocationType/BLOCKING (.getCallbackInvocationType (interest server))))))))
+
+(deftest a-look-at-a-request-that-has-ended-harms-no-later-one
+  (let [began (channel/chan {:size 2})
+        go (channel/chan {:size 2})
+        handler (fn [{:keys [uri]}]
+                  (channel/put began uri)
+                  (channel/take go)
+                  (scope/sleep 1) ; throws if the request was cancelled
+                  {:status 200 :headers {} :body uri})]
+    (with-server [server handler nil]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/a"))
+        (is (= "/a" (channel/take began)))
+        (let [[before] (seq (:in-progress (.-service ^HttpServer server)))]
+          (channel/put go true)
+          (is (= "/a" (:body (read-response socket))))
+          (send-text socket (request-text "GET" "/b"))
+          (is (= "/b" (channel/take began)))
+          (exchange/look-after before (+ (System/nanoTime) 1000000000000))
+          (channel/put go true)
+          (is (= "/b" (:body (read-response socket)))))))))
 
 ;; ---- stop
 

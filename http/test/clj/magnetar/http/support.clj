@@ -195,6 +195,12 @@
        (.sslContext (context certificate))
        (.build))))
 
+(defn connect-tls
+  "A socket with TLS to the server."
+  ^Socket [server]
+  (doto (.createSocket (.getSocketFactory (context nil)) ^String home (int (http/port server)))
+    (.setSoTimeout limit-ms)))
+
 (defn for-version
   "The options of a server that a client of this version needs."
   [version]
