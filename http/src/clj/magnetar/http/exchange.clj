@@ -36,7 +36,7 @@
 
 ;; `began` is the instant of the arrival, `ends` of the deadline, `since` that at which the client began to be waited for with a part of the
 ;; response. `scope` is the scope of the request once it has begun. `facts` holds what the body met, :gone once the client was seen to leave,
-;; and :bad, the error of a request that turned out to break the protocol.
+;; :bad, the error of a request that turned out to break the protocol, and ::admitted once the door has let it in.
 (deftype Exchange [service ^String site ^Request request ^Response response ^Callback callback ^Thread thread ^long began ^long ends ^AtomicLong since
                    ^AtomicReference phase ^AtomicReference scope facts watch ^ReentrantLock lock])
 
@@ -140,20 +140,22 @@
 (defn- outcome
   "What becomes of a request whose handler ended by the error: [status headers close?], or :gone."
   [^Exchange x e]
-  (let [{:keys [cut-short] ::keys [late stopped] :as facts} @(.-facts x)]
+  (let [{:keys [cut-short] ::keys [late stopped admitted] :as facts} @(.-facts x)]
     (or (of-client facts e)
         (cond
+          (and late (not admitted)) overloaded
           late (if cut-short (refused 408) [503 nil false])
           stopped stopping
           :else [500 nil false]))))
 
 (defn- report
-  "Reports the error once, if it is a failure of the program: the client's are not."
+  "Reports the error once, if it is a failure of the program: the client's are not, and a deadline that passes in the queue is none."
   [^Exchange x e outcome]
-  (when (and (vector? outcome)
-             (not (claimed-from-outside? x))
-             (or (= 500 (first outcome)) (and (::late @(.-facts x)) (= 503 (first outcome)))))
-    (reports/report (.-site x) e)))
+  (let [{::keys [late admitted]} @(.-facts x)]
+    (when (and (vector? outcome)
+               (not (claimed-from-outside? x))
+               (or (= 500 (first outcome)) (and late admitted (= 503 (first outcome)))))
+      (reports/report (.-site x) e))))
 
 (defn- failed
   "The handler, or the writing of its response, ended by the error."
@@ -211,6 +213,7 @@
     (vreset! returned
              (if (door/enter door)
                (do (vreset! entered true)
+                   (swap! (.-facts x) assoc ::admitted true)
                    (handler (request/ring-map (.-request x) (body-of x) (.get ^AtomicReference (.-scope x)))))
                ::shed))
     nil))
@@ -352,11 +355,15 @@
                      {:magnetar/reason :magnetar/deadline :site (.-site x)})
     (.setStackTrace (.getStackTrace ^Thread (.-thread x)))))
 
-(defn- answer-for-stuck [^Exchange x]
+(defn- answer-for-stuck
+  "Answers for a handler that goes on after its deadline. A request that has no handler yet is on its way out of the queue."
+  [^Exchange x]
   (when (claim-from-outside x)
-    (let [told (stuck x)]
-      (answer x [503 nil true])
-      (reports/notice (.-site x) (.-thread x) told))))
+    (if (::admitted @(.-facts x))
+      (let [told (stuck x)]
+        (answer x [503 nil true])
+        (reports/notice (.-site x) (.-thread x) told))
+      (answer x overloaded))))
 
 (def ^:private ^:const watched-from-nanos
   "How long a request takes before its client is watched. Most are answered before."

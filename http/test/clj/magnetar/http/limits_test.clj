@@ -262,7 +262,7 @@
 (deftest a-request-may-wait-for-its-turn-until-its-deadline
   (let [arrived (channel/chan {:size 10})
         go (promise)]
-    (with-failures [_]
+    (with-failures [failures]
       (with-server [server (fn [{:keys [uri]}]
                              (when (= "/long" uri)
                                (channel/put arrived uri)
@@ -271,9 +271,12 @@
         (with-open [socket (connect server)]
           (send-text socket (request-text "GET" "/long"))
           (is (= "/long" (take-uri arrived)))
-          (is (= 503 (status-of (get-raw server "/b"))))
+          (let [answer (get-raw server "/b")]
+            (is (= 503 (status-of answer)))
+            (is (str/includes? answer "Retry-After: 1\r\n")))
           (deliver go true)
-          (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))))))
+          (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections))))))
+      (is (not-any? #{"http GET /b"} (map :site @failures))))))
 
 (deftest a-handler-that-never-waits-does-not-keep-its-client
   (let [go (promise)]
