@@ -172,9 +172,13 @@
 
   It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
   not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
-  of a response that has begun. A second `stop` returns 0.
+  of a response that has begun. A `stop` during another one ends it after its own :timeout. A `stop` of a
+  server that has stopped returns 0. A handler, or a function of a WebSocket, may stop its own server: it is
+  not waited for, and may take as long again to answer.
 
   Blocks until all requests have ended, at most a second longer than :timeout.
+
+  Cancellation: the requests in progress are cancelled, and the server ends.
 
   Options:
     :timeout  how long the requests in progress may take, a duration. Default 5000 ms
@@ -247,7 +251,10 @@
   A message is a string, or an array of bytes; a listener of Ring gets a ByteBuffer. While the peer works on a
   message, one more is read from the client, and no more. If the client disappears, the scope of the functions
   is cancelled: they end where they wait, and :on-close is called with 1006. A client that closes in the usual
-  way lets them end, for :close-timeout at most.
+  way lets them end, for :close-timeout at most. Then :on-close may take as long again, at least a second.
+
+  If the WebSocket does not open, as for a page of another host, the channels are closed. A process gets
+  [:ws-closed socket 1006 reason]. Functions are not called.
 
   Options:
     :max-message    the most bytes of a message of the client. A longer one closes with 1009. Default 65536
@@ -259,7 +266,8 @@
                     answers by itself. After it the socket is closed with 1001. Default 30000 ms
     :send-timeout   how long a send may wait for its turn, and then for the client to read. After it the
                     connection is cut. Default 30000 ms
-    :close-timeout  how long the peer and the client may take once one side has closed. Default 5000 ms
+    :close-timeout  how long the peer and the client may take once one side has closed, and then :on-close.
+                    Default 5000 ms
     :active         of a process: :once, true, false or a number of messages. Default :once
 
   Example:

@@ -3,7 +3,7 @@
 
   Invariants:
     1. `phase` leaves :open once. The fiber of the request changes it to :fiber, another thread to :outside. That one writes the response.
-    2. A place at the door is left once, by the fiber of the request.
+    2. A place at the door is left once, by the fiber of the request, or by the WebSocket that the connection became.
     3. The exchange is in the set of those in progress until Jetty has completed the response.
     4. The body that a handler returned is released once the fiber is done with it, sent or not."
   {:no-doc true}
@@ -259,15 +259,23 @@
       (reports/report (.-site x) e))))
 
 (defn- switch
-  "Makes a WebSocket of the connection. It keeps the place at the door."
-  [^Exchange x ring-response entered]
-  (let [refusal (upgrade/refusal (.-request x) ring-response)]
+  "Makes a WebSocket of the connection. It keeps the place at the door, and owns the peer."
+  [^Exchange x returned entered]
+  (let [ring-response @returned
+        refusal (upgrade/refusal (.-request x) ring-response)]
     (when (claim x)
       (if refusal
         (answer x refusal)
         (do (end-watch x)
             (vreset! entered false)
+            (vreset! returned nil)
             (upgrade/begin (.-service x) (.-request x) (.-response x) (.-callback x) ring-response))))))
+
+(defn- abandon
+  "Tells the peer of a WebSocket that it will not open."
+  [^Exchange x ring-response]
+  (when (upgrade/response? ring-response)
+    (upgrade/abandon (.-service x) (.-request x) ring-response)))
 
 (defn- answer-handler
   "Calls the handler and sends its response. The volatiles hold what has to be ended afterwards."
@@ -275,7 +283,7 @@
   (within-deadline x #(call-handler x entered returned))
   (cond
     (identical? ::shed @returned) (shed x)
-    (upgrade/response? @returned) (switch x @returned entered)
+    (upgrade/response? @returned) (switch x returned entered)
     :else (send-response x returned body)))
 
 (defn- work [^Exchange x]
@@ -287,6 +295,7 @@
       (finally
         (when @entered
           (door/leave (:door (.-service x))))
+        (abandon x @returned)
         (release x (or @body (when (map? @returned) (:body @returned))))))))
 
 (defn- end-forks

@@ -1,6 +1,6 @@
 (ns magnetar.http.peers
   "The kinds of peers of a WebSocket, each as a map of functions of the socket: :open gets the scope too, :message a string or bytes, :ping and :pong
-  bytes, :error a Throwable, :close a code and a reason. A missing :ping is answered by the library."
+  bytes, :error a Throwable, :close a code and a reason, :unopened nothing else: the socket will not open. A missing :ping is answered by the library."
   {:no-doc true}
   (:require
    [magnetar.channel :as channel]
@@ -49,7 +49,10 @@
         (recur socket out)))))
 
 (defn- of-channels [{:keys [in out]}]
-  {:open (fn [socket scope]
+  {:unopened (fn [_]
+               (some-> in channel/close)
+               (some-> out end-channel))
+   :open (fn [socket scope]
            (when out
              (scope/daemon scope send-all socket out)))
    :message (fn [socket message]
@@ -97,6 +100,7 @@
            (swap! (.-memory socket) (fn [memory] {:wake (channel/chan {:size 1}) :active (:active memory active)}))
            (socket/own socket pid))
    :message (fn [socket message] (to-process pid socket message))
+   :unopened (fn [socket] (Send/send pid [:ws-closed socket 1006 "The WebSocket did not open."]))
    :error (fn [socket e] (Send/send pid [:ws-error socket (why e)]))
    :close (fn [socket code reason]
             (socket/disown socket pid)

@@ -18,7 +18,8 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
   (:import
    (java.io IOException Writer)
    (java.net BindException)
@@ -258,13 +259,26 @@
 
 ;; ---- stop
 
+(defn- of-caller
+  "The requests and WebSockets that this thread works on: a handler may stop its server."
+  [{:keys [in-progress] :as service}]
+  (let [thread (Thread/currentThread)]
+    (into (set (socket/of-thread service thread))
+          (filter (fn [^Exchange x] (identical? thread (.-thread x))))
+          in-progress)))
+
+(defn- none-but?
+  "True if no request is in progress and no WebSocket is open, except some."
+  [{:keys [in-progress websockets]} kept]
+  (and (every? kept in-progress) (every? kept websockets)))
+
 (defn- await-none
-  "Waits until no request is in progress and no WebSocket is open, at most for so many nanoseconds; true if none is."
-  [{:keys [^Set in-progress ^Set websockets]} nanos]
+  "Waits until no request is in progress and no WebSocket is open, except some, at most for so many nanoseconds; true if none is."
+  [service kept nanos]
   (let [deadline (clock/deadline nanos)]
     (loop []
       (cond
-        (and (.isEmpty in-progress) (.isEmpty websockets)) true
+        (none-but? service kept) true
         (zero? (clock/left deadline)) false
         :else (do (clock/sleep (min 5000000 (clock/left deadline)))
                   (recur))))))
@@ -273,46 +287,79 @@
   "How long the requests that were cancelled may take to clean up."
   1000000000)
 
-(defn- cancel-all [{:keys [in-progress] :as service}]
-  (let [cancelled (vec in-progress)
-        sockets (socket/cancel-all service)]
+(defn- cancel
+  "Cancels the requests in progress and the WebSockets, except some; returns how many."
+  [{:keys [in-progress] :as service} kept]
+  (let [cancelled (into [] (remove kept) in-progress)
+        sockets (socket/cancel-all service kept)]
     (run! exchange/stop cancelled)
-    (await-none service unwinding-nanos)
     (+ (count cancelled) (long sockets))))
 
 (defn- refuse-more
   "Closes the port, and tells the clients of open connections to send no more: responses of HTTP/1.1 end their connections, and HTTP/2 has a frame
   for it. Later requests on these connections get status 503."
   [^HttpServer server]
-  (let [first? (compare-and-set! (:stopping (.-service server)) false true)]
-    (when first?
-      (.put closed-at (.-port server) (System/nanoTime))
-      (.close ^ServerConnector (.-connector server))
-      (Graceful/shutdown ^Container (.-connector server)))
-    first?))
+  (when (compare-and-set! (:stopping (.-service server)) false true)
+    (.put closed-at (.-port server) (System/nanoTime))
+    (.close ^ServerConnector (.-connector server))
+    (Graceful/shutdown ^Container (.-connector server))))
 
-(defn- end [^HttpServer server]
+(defn- end
+  "Ends Jetty and its connections. Of several callers one does it, and the others wait."
+  [^HttpServer server]
   (channel/close (.-ended server))
   (stop-quietly (.-jetty server)))
 
-(defn stop
-  "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cancelled."
+(defn- ended? [^HttpServer server]
+  (channel/closed? (.-ended server)))
+
+(defn- drain
+  "Waits for the requests and WebSockets, except some, and then cancels them; returns how many were cancelled. If the caller is cancelled meanwhile, so
+  are they."
+  [service kept nanos]
+  (try
+    (if (await-none service kept nanos)
+      0
+      (let [n (cancel service kept)]
+        (await-none service kept unwinding-nanos)
+        n))
+    (catch Throwable t
+      (cancel service kept)
+      (throw t))))
+
+(defn- end-later
+  "Ends the server after the request that has stopped it."
   [^HttpServer server nanos]
-  (if (refuse-more server)
-    (let [service (.-service server)]
+  (fibers/dispatch "http stop"
+    (fn []
+      (try
+        (drain (.-service server) #{} nanos)
+        (finally (end server))))))
+
+(defn stop
+  "Stops the server after the requests in progress, at most after so many nanoseconds; returns how many were cancelled. A request that stops its own
+  server is not waited for."
+  [^HttpServer server nanos]
+  (if (ended? server)
+    0
+    (let [service (.-service server)
+          own (of-caller service)]
+      (refuse-more server)
       (try
         (socket/go-away service)
-        (if (await-none service nanos) 0 (cancel-all service))
-        (finally (end server))))
-    0))
+        (drain service own nanos)
+        (finally
+          (if (seq own)
+            (end-later server nanos)
+            (scope/shield (end server))))))))
 
 (defn close
-  "Closes the port at once, and ends the rest on a fiber: the caller may be the thread that ends a process."
+  "Closes the port at once, and ends the rest on a fiber: the caller may be the thread that ends a process. A stop that is under way is cut short."
   [^HttpServer server]
-  (when (refuse-more server)
+  (when-not (ended? server)
+    (refuse-more server)
     (fibers/dispatch "http stop" (fn []
-                                   (run! exchange/stop (vec (:in-progress (.-service server))))
-                                   (socket/cancel-all (.-service server))
+                                   (cancel (.-service server) #{})
                                    (end server)))))
 
 (defn own

@@ -6,7 +6,8 @@
        client is read ahead by one message, and its departure is noticed while the peer works on one.
     2. `permit` holds one value unless a frame is on its way to the client. Jetty puts it back when the frame is written or has failed. So the frames
        of a client that does not read take the memory of one message.
-    3. The place at the door is left once, by the fiber of the socket. A socket that never opened has no fiber, and `look-after` leaves it."
+    3. The place at the door is left once, by the fiber of the socket. A socket that never opened has no fiber, and `give-up` leaves it.
+    4. The last call of the peer, :close or :unopened, comes once. `cancel` does not reach :close, which has a deadline of its own."
   {:no-doc true}
   (:require
    [magnetar.channel :as channel]
@@ -38,6 +39,7 @@
 ;;   :closing  [code reason] and :since, once this side has closed
 ;;   :closed   [code reason], once Jetty has told the end, and :since if that is missing
 ;;   :cancelled  why, once the scope was cancelled
+;;   :thread  the fiber of the socket, once it has one
 ;;   :write-failure  what a send threw because the client has gone
 ;; `memory` is a map of the peer.
 (deftype WebSocket [service ^String site options ^AtomicReference peer ^AtomicReference phase ^AtomicReference session ^AtomicReference scope events permit
@@ -52,16 +54,24 @@
 (defmethod print-method WebSocket [socket ^Writer out]
   (.write out (str socket)))
 
+(defn- in-phase ^WebSocket [phase service site options]
+  (let [now (clock/now)
+        permit (doto (channel/chan {:size 1}) (channel/put :free))]
+    (WebSocket. service site options (AtomicReference.) (AtomicReference. phase) (AtomicReference.) (AtomicReference.)
+                (channel/chan {:size 16}) permit
+                (AtomicLong.) (AtomicLong. now) (AtomicLong. now) (atom {:since now}) (atom nil))))
+
 (defn websocket
   "A socket that is not open yet. Its place at the door is taken."
   ^WebSocket [service site options]
-  (let [now (clock/now)
-        permit (doto (channel/chan {:size 1}) (channel/put :free))
-        socket (WebSocket. service site options (AtomicReference.) (AtomicReference. :new) (AtomicReference.) (AtomicReference.)
-                           (channel/chan {:size 16}) permit
-                           (AtomicLong.) (AtomicLong. now) (AtomicLong. now) (atom {:since now}) (atom nil))]
+  (let [socket (in-phase :new service site options)]
     (.add ^Set (:websockets service) socket)
     socket))
+
+(defn never
+  "A socket that will not open, and has no place at the door."
+  ^WebSocket [service site options]
+  (in-phase :never service site options))
 
 (defn serve
   "Gives it its peer, before Jetty knows it."
@@ -249,6 +259,12 @@
     (close socket 1011 "The server failed.")
     (quietly socket :error e)))
 
+(defn unopened
+  "Tells the peer, if there is one, that the socket will not open."
+  [^WebSocket socket]
+  (when (functions socket)
+    (quietly socket :unopened)))
+
 (defn- in-scope
   "Calls f in a scope that `cancel` reaches."
   [^WebSocket socket f]
@@ -289,16 +305,31 @@
       (quietly socket :error e))
     (recur socket)))
 
+(def ^:private ^:const least-goodbye-nanos
+  "How long the last calls of the peer may take at least."
+  1000000000)
+
+(defn- say-goodbye
+  "Calls the peer for the last time, for :close-timeout at most, and also if it was cancelled."
+  [^WebSocket socket]
+  (let [{:keys [closing closed]} @(.-state socket)
+        [code reason] (or closing closed)
+        nanos (max (long least-goodbye-nanos) (close-nanos socket))]
+    (scope/scope* (.-site socket) {:deadline (if (= clock/infinite nanos) :infinity (Duration/ofNanos nanos))}
+      (fn [_]
+        (rest-of-errors socket)
+        (call socket :close code reason)))))
+
 (defn- finish [^WebSocket socket]
   (await-end socket)
-  (swap! (.-state socket) dissoc :cancelled)
-  (let [{:keys [closing closed]} @(.-state socket)
-        [code reason] (or closing closed)]
-    (in-scope socket (fn [_]
-                       (rest-of-errors socket)
-                       (quietly socket :close code reason)))))
+  (try
+    (say-goodbye socket)
+    (catch Throwable e
+      (when-not (caused-by? e (:write-failure @(.-state socket)))
+        (reports/report (.-site socket) e)))))
 
 (defn- run [^WebSocket socket]
+  (swap! (.-state socket) assoc :thread (Thread/currentThread))
   (try
     (try
       (in-scope socket #(converse socket %))
@@ -321,6 +352,14 @@
       (.setMaxBinaryMessageSize most)
       (.setMaxFrameSize (max most 65536)))))
 
+(defn- start-fiber [^WebSocket socket]
+  (try
+    (fibers/dispatch (.-site socket) #(run socket))
+    (catch Throwable e
+      (release socket)
+      (unopened socket)
+      (throw e))))
+
 ;; T1 closes the socket and then looks for the session. T2 opens it, sets the session and then looks whether it was closed. At least one sends the frame.
 (defn- opened [^WebSocket socket ^Session session]
   (if (.compareAndSet ^AtomicReference (.-phase socket) :new :open)
@@ -331,7 +370,7 @@
         (when @(:stopping (.-service socket))
           (close socket 1001 stopping))
         (heard socket)
-        (fibers/dispatch (.-site socket) #(run socket))
+        (start-fiber socket)
         (demand socket))
     (.disconnect session)))
 
@@ -360,7 +399,8 @@
   "Ends a socket that will not open."
   [^WebSocket socket]
   (when (.compareAndSet ^AtomicReference (.-phase socket) :new :never)
-    (release socket)))
+    (release socket)
+    (unopened socket)))
 
 (defn- never-opened [^WebSocket socket now]
   (when (< (+ (long (:since @(.-state socket))) (long opening-nanos)) (long now))
@@ -413,11 +453,17 @@
   (doseq [socket (vec websockets)]
     (close socket 1001 stopping)))
 
+(defn of-thread
+  "The sockets whose functions this thread runs."
+  [{:keys [websockets]} thread]
+  (filterv (fn [^WebSocket socket] (identical? thread (:thread @(.-state socket)))) websockets))
+
 (defn cancel-all
-  "Cancels the peers of the sockets that are left; returns how many there are."
-  [{:keys [websockets]}]
-  (let [cancelled (vec websockets)]
+  "Cancels the peers of the sockets that are left, except some; returns how many there are."
+  [{:keys [websockets]} kept]
+  (let [cancelled (into [] (remove kept) websockets)]
     (doseq [socket cancelled]
+      (give-up socket)
       (cancel socket :server-stopped)
       (disconnect socket))
     (count cancelled)))

@@ -7,6 +7,7 @@
    [magnetar.http.refusals :as refusals]
    [magnetar.http.response :as response]
    [magnetar.http.socket :as socket]
+   [magnetar.http.tls :as tls]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -101,28 +102,40 @@
       (= 16 (alength (.decode (Base64/getDecoder) key))))
     (catch IllegalArgumentException _ false)))
 
-(defn- authority
-  "The host and the port of an origin, as a Host header has them: without the usual port."
+(defn- place
+  "[scheme host port] of an origin, nil if it is not one of HTTP."
   [^String origin]
   (try
     (let [uri (URI. origin)
-          port (.getPort uri)
-          usual (case (.getScheme uri) "https" 443 "http" 80 -1)]
-      (when-some [host (.getHost uri)]
-        (str (str/lower-case host) (when-not (or (= -1 port) (= usual port)) (str ":" port)))))
+          scheme (some-> (.getScheme uri) str/lower-case)
+          usual ({"https" 443 "http" 80} scheme)
+          host (when usual (.getHost uri))]
+      (when host
+        [scheme (str/lower-case host) (if (= -1 (.getPort uri)) usual (.getPort uri))]))
     (catch URISyntaxException _ nil)))
 
-(defn- same-host? [origin host]
-  (let [scheme (if (str/starts-with? (str/lower-case origin) "https:") "https://" "http://")
-        here (some->> host (str scheme) authority)]
-    (and here (= here (authority origin)))))
+;; A proxy may take TLS off before a server without TLS. Then the page has https, and the server does not know it. A server with TLS knows: a page
+;; without TLS is one that anybody on the way may have written.
+(defn- same-host? [^Request request origin]
+  (let [[scheme :as from] (place origin)
+        secure? (tls/secure? (.getEndPoint (.getConnection (.getConnectionMetaData request))))
+        host (header request "Host")]
+    (boolean (and from
+                  host
+                  (or (= "https" scheme) (not secure?))
+                  (= from (place (str scheme "://" host)))))))
+
+(defn- allows? [^String allowed ^String origin]
+  (or (.equalsIgnoreCase allowed origin)
+      (when-some [from (place origin)]
+        (= from (place allowed)))))
 
 (defn- origin? [request {:keys [origins]}]
   (let [origin (header request "Origin")]
     (cond
       (or (nil? origin) (= :any origins)) true
-      (nil? origins) (same-host? origin (header request "Host"))
-      :else (boolean (some #(.equalsIgnoreCase ^String origin ^String %) origins)))))
+      (nil? origins) (same-host? request origin)
+      :else (boolean (some #(allows? % origin) origins)))))
 
 (defn refusal
   "[status headers close?] of a request that cannot become a WebSocket, else nil."
@@ -146,6 +159,9 @@
                    (str "The handler returned a :ring.websocket/protocol that the client does not offer in its Sec-WebSocket-Protocol: "
                         (arguments/show protocol) ".") protocol))))))
 
+(defn- site-of [^Request request]
+  (str "ws " (.getPath (.getHttpURI request))))
+
 (defn- creator ^WebSocketCreator [socket protocol]
   (reify WebSocketCreator
     (createWebSocket [_ _ answer _]
@@ -158,18 +174,25 @@
   (response/check {:status 200 :headers headers}))
 
 (defn begin
-  "Lets Jetty answer 101. The place at the door now belongs to the socket, also if this throws."
+  "Lets Jetty answer 101. The place at the door and the peer now belong to the socket, also if this throws."
   [{:keys [^ServerWebSocketContainer container] :as service} ^Request request ^Response response ^Callback callback ring-response]
-  (let [site (str "ws " (.getPath (.getHttpURI request)))
-        socket (socket/websocket service site (options-of ring-response))]
+  (let [socket (socket/websocket service (site-of request) (options-of ring-response))]
     (try
+      (socket/serve socket (functions-of ring-response))
       (let [protocol (protocol-of request ring-response)]
         (check-headers (:headers ring-response))
         (response/write-headers response (:headers ring-response))
-        (socket/serve socket (functions-of ring-response))
         (Request/addCompletionListener request (reify Consumer (accept [_ e] (when e (socket/give-up socket)))))
         (when-not (.upgrade container (creator socket protocol) request response callback)
           (throw (IllegalStateException. "Jetty does not take the request for an upgrade to a WebSocket."))))
       (catch Throwable e
         (socket/give-up socket)
         (throw e)))))
+
+(defn abandon
+  "Tells the peer of a response that its WebSocket will not open."
+  [service request {:ring.websocket/keys [listener] :as ring-response}]
+  (when (instance? Peer listener)
+    (doto (socket/never service (site-of request) (options-of ring-response))
+      (socket/serve (functions-of ring-response))
+      (socket/unopened))))

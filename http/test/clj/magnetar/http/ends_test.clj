@@ -246,6 +246,56 @@
         (is (= 503 (:status (read-response socket)))))
       (is (= [] @failures)))))
 
+(deftest a-stop-during-a-stop-cuts-it-short
+  (let [began (promise)
+        ended (promise)
+        server (http/start (hanging began ended) {:port 0 :host home})
+        port (http/port server)]
+    (with-open [socket (connect server)]
+      (send-text socket (request-text "GET" "/orders"))
+      (value-of began)
+      (let [first-stop (future (http/stop server {:timeout 1000000}))]
+        (is (eventually (refused? port)))
+        (is (= 1 (http/stop server {:timeout 10})))
+        (is (= "/orders" (value-of ended)))
+        (is (= 0 (value-of first-stop)))
+        (is (= 0 (http/stop server)))))))
+
+(deftest a-stop-that-is-cancelled-cancels-the-requests
+  (let [began (promise)
+        ended (promise)
+        server (http/start (hanging began ended) {:port 0 :host home})
+        port (http/port server)]
+    (with-open [socket (connect server)]
+      (send-text socket (request-text "GET" "/orders"))
+      (value-of began)
+      (is (thrown? clojure.lang.ExceptionInfo
+                   (scope/with-scope [s]
+                     (scope/fork s (fn [] (eventually (refused? port)) (scope/cancel s :impatient)))
+                     (http/stop server {:timeout 1000000}))))
+      (is (= "/orders" (value-of ended))))))
+
+(deftest a-handler-may-stop-its-server
+  (let [server (promise)
+        stopped (promise)
+        ended (promise)
+        handler (fn [{:keys [uri] :as request}]
+                  (if (= "/stop" uri)
+                    {:status 200 :headers {} :body (str (http/stop @server {:timeout 50}))}
+                    ((hanging stopped ended) request)))]
+    (with-failures [failures]
+      (deliver server (http/start handler {:port 0 :host home}))
+      (with-open [busy (connect @server)
+                  socket (connect @server)]
+        (send-text busy (request-text "GET" "/busy"))
+        (value-of stopped)
+        (send-text socket (request-text "GET" "/stop"))
+        (is (= "1" (:body (read-response socket))))
+        (is (= "/busy" (value-of ended)))
+        (is (= "" (read-rest socket))))
+      (is (= 0 (http/stop @server)))
+      (is (= [] @failures)))))
+
 ;; ---- owners
 
 (defn- quietly
@@ -282,6 +332,22 @@
           (actor/exit supervisor :shutdown)
           (actor/receive [:EXIT supervisor _] nil)
           (is (refused? port)))))))
+
+(deftest a-kill-cuts-a-drain-short
+  (quietly
+    (fn []
+      (let [began (promise)
+            ended (promise)
+            [_ pid] (http/start-link (hanging began ended) {:port 0 :host home :drain-timeout 1000000})
+            port (http/port pid)]
+        (actor/unlink pid)
+        (with-open [socket (connect pid)]
+          (send-text socket (request-text "GET" "/orders"))
+          (value-of began)
+          (actor/exit pid :shutdown)
+          (is (eventually (refused? port)))
+          (actor/exit pid :kill)
+          (is (= "/orders" (value-of ended))))))))
 
 (deftest a-server-that-cannot-listen-does-not-start
   (quietly

@@ -6,7 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
-   [magnetar.http.support :refer [client connect eventually exchange home read-response request-text send-text status-of tls value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect connect-tls eventually exchange home read-response request-text send-text status-of tls value-of with-failures with-server]]
    [magnetar.http.websocket :as ws]
    [magnetar.http.websocket-support :refer [close-jdk next-of open-by open-jdk open-raw read-close read-frame read-head send-frame send-jdk upgrade-text]]
    [magnetar.impl.runtime]
@@ -216,9 +216,30 @@
       403 nil "https://shop.test.evil.test"
       403 nil "null"
       403 nil "shop.test"
+      403 nil "ftp://shop.test"
+      101 nil "http://shop.test:80"
+      403 nil "http://shop.test:443"
       101 {:origins #{"https://app.test"}} "https://app.test"
+      101 {:origins #{"https://app.test:443"}} "https://APP.test"
+      403 {:origins #{"https://app.test"}} "https://app.test:444"
       403 {:origins #{"https://app.test"}} "http://shop.test"
       101 {:origins :any} "https://evil.test")))
+
+(deftest a-server-with-tls-refuses-pages-without-it
+  (with-server [server echo {:tls (tls "server")}]
+    (are [expected host origin]
+         (with-open [socket (connect-tls server)]
+           (send-text socket (str/replace (upgrade-text "/" (str "Origin: " origin)) "Host: shop.test" (str "Host: " host)))
+           (= expected (some-> (re-find #" (\d+)" (str (first (read-head socket)))) second parse-long)))
+      101 "shop.test" "https://shop.test"
+      101 "shop.test:443" "https://shop.test"
+      101 "shop.test" "https://shop.test:443"
+      101 "shop.test:8443" "https://shop.test:8443"
+      403 "shop.test:8443" "https://shop.test"
+      403 "shop.test" "https://shop.test:8443"
+      403 "shop.test" "http://shop.test"
+      403 "shop.test" "http://shop.test:443"
+      403 "shop.test:80" "http://shop.test")))
 
 (deftest what-is-no-listener-is-reported
   (are [response sentence] (with-failures [failures]
@@ -374,7 +395,145 @@
     (is (none-open? server))
     (is (eventually (empty? ^Set (:websockets (.-service ^HttpServer server)))))))
 
+;; ---- places and peers
+
+(def ^:private ends
+  "Ways in which a request ends, each with the handler and what the client does with its socket."
+  {"a handler that throws" [(fn [_] (throw (ex-info "broken" {}))) (request-text "GET" "/") nil]
+   "a deadline" [(fn [_] (scope/sleep 100000)) (request-text "GET" "/") read-response]
+   "no upgrade" [(fn [_] (http/websocket {})) (request-text "GET" "/") read-response]
+   "an upgrade of another page" [(fn [_] (http/websocket {})) (upgrade-text "/" "Origin: https://evil.test") read-response]
+   "a wrong header of an upgrade" [(fn [_] (assoc (http/websocket {}) :headers {"a b" "c"})) (upgrade-text "/") read-response]
+   "a client that goes before its WebSocket opens" [(fn [_] (http/websocket {})) (upgrade-text "/") nil]
+   "a client that goes after it" [(fn [_] (http/websocket {})) (upgrade-text "/") read-head]
+   "a function that throws" [(fn [_] (http/websocket {:on-open (fn [_] (throw (ex-info "broken" {})))})) (upgrade-text "/") read-head]
+   "a close of the server" [(fn [_] (http/websocket {:on-open ws/close})) (upgrade-text "/") read-close]
+   "a stream" [(fn [_] (http/events (channel/chan))) (request-text "GET" "/") nil]})
+
+(deftest each-end-of-a-request-leaves-its-place-once
+  (doseq [[way [handler text act]] ends
+          :let [calls (atom 0)]]
+    (testing way
+      (with-failures [_]
+        (with-server [server (fn [{:keys [uri] :as request}] (swap! calls inc) (if (= "/next" uri) {:status 200} (handler request)))
+                      {:max-concurrent 1 :max-queue 0 :request-timeout 200}]
+          (dotimes [n 2]
+            (with-open [socket (connect server)]
+              (send-text socket text)
+              (is (eventually (= (inc n) @calls)))
+              (when act
+                (act socket)))
+            (is (none-open? server)))
+          (is (= 200 (status-of (exchange server (request-text "GET" "/next" "Connection: close")))))
+          (is (eventually (= [0 0] ((juxt :running :waiting) (http/status server))))))))))
+
+(def ^:private refusals
+  "Requests whose handler returns a WebSocket that does not open, as [text of the request, what the handler does with the response]."
+  {"no upgrade" [(request-text "GET" "/" "Connection: close") identity]
+   "another page" [(upgrade-text "/" "Connection: close" "Origin: https://evil.test") identity]
+   "a wrong header" [(upgrade-text "/" "Connection: close") #(assoc % :headers {"a b" "c"})]
+   "a handler that is late" [(upgrade-text "/" "Connection: close") (fn [response] (try (scope/sleep 100000) (catch Throwable _ response)))]})
+
+(deftest the-channels-of-a-socket-that-does-not-open-are-closed
+  (doseq [[why [text respond]] refusals]
+    (testing why
+      (let [in (channel/chan)
+            out (channel/chan)]
+        (with-failures [_]
+          (with-server [server (fn [_] (respond (http/websocket {:in in :out out}))) {:request-timeout 100}]
+            (is (<= 400 (status-of (exchange server text))))
+            (is (eventually (and (channel/closed? in) (channel/closed? out))))
+            (is (none-open? server))))))))
+
+(deftest the-process-of-a-socket-that-does-not-open-is-told
+  (doseq [[why [text respond]] refusals]
+    (testing why
+      (let [log (log)]
+        (in-process log
+          (fn [pid]
+            (with-failures [_]
+              (with-server [server (fn [_] (respond (http/websocket pid))) {:request-timeout 100}]
+                (exchange server text)
+                (let [[word ws code reason] (next-in log)]
+                  (is (= [:ws-closed 1006 "The WebSocket did not open."] [word code reason]))
+                  (is (false? (ws/open? ws)))
+                  (is (false? (ws/send ws "late"))))
+                (is (nil? (channel/try-take log)))))))))))
+
+(deftest the-channels-of-clients-that-come-and-go-are-closed
+  (let [all (atom [])]
+    (with-server [server (fn [_]
+                           (let [in (channel/chan)]
+                             (swap! all conj in)
+                             (http/websocket {:in in}))) nil]
+      (dotimes [n 40]
+        (let [^Socket socket (connect server)]
+          (send-text socket (upgrade-text "/"))
+          (when (even? n)
+            (read-head socket))
+          (when (zero? (rem n 3))
+            (.setSoLinger socket true 0))
+          (.close socket)))
+      (is (none-open? server))
+      (is (eventually (every? channel/closed? @all))))))
+
 ;; ---- ends
+
+(deftest a-stop-calls-the-last-function-of-a-socket-whose-peer-waits
+  (let [began (promise)
+        closed (promise)
+        server (http/start (fn [_] (http/websocket {:on-open (fn [_] (deliver began true) (scope/sleep 100000))
+                                                    :on-close (fn [_ code _] (scope/sleep 1) (deliver closed code))}))
+                           {:port 0 :host home})]
+    (with-failures [failures]
+      (with-open [_ (open-raw server)]
+        (value-of began)
+        (is (= 1 (http/stop server {:timeout 10})))
+        (is (= 1001 (value-of closed))))
+      (is (= [] @failures)))))
+
+(deftest a-last-function-that-hangs-is-cancelled-and-reported
+  (doseq [end [(fn [^Socket socket _] (.close socket)) (fn [_ server] (http/stop server {:timeout 10}))]]
+    (let [ended (promise)
+          began (promise)
+          server (http/start (fn [_] (http/websocket {:on-open (fn [_] (deliver began true))
+                                                      :on-close (fn [_ _ _] (try (scope/sleep 100000) (finally (deliver ended true))))}
+                                                     {:close-timeout 20}))
+                             {:port 0 :host home})]
+      (with-failures [failures]
+        (with-open [socket (open-raw server)]
+          (value-of began)
+          (end socket server)
+          (is (true? (value-of ended)))
+          (is (eventually (= [:magnetar/deadline] (map (comp :magnetar/reason ex-data :error) @failures))))
+          (is (none-open? server)))
+        (http/stop server {:timeout 0})))))
+
+(deftest a-client-that-does-not-answer-a-close-takes-no-time-of-the-last-function
+  (let [closed (promise)]
+    (with-failures [failures]
+      (with-server [server (fn [_] (http/websocket {:on-open ws/close
+                                                    :on-close (fn [^magnetar.http.socket.WebSocket socket code _]
+                                                                (eventually (:cancelled @(.-state socket))) ; looked after once more
+                                                                (scope/sleep 1)
+                                                                (deliver closed code))}
+                                                   {:close-timeout 20})) nil]
+        (with-open [_ (open-raw server)]
+          (is (= 1000 (value-of closed)))))
+      (is (= [] @failures)))))
+
+(deftest a-function-may-stop-its-server
+  (let [server (promise)
+        stopped (promise)
+        closed (promise)]
+    (deliver server (http/start (fn [_] (http/websocket {:on-message (fn [_ _] (deliver stopped (http/stop @server {:timeout 1000000})))
+                                                         :on-close (fn [_ code _] (deliver closed code))}))
+                                {:port 0 :host home}))
+    (with-open [socket (open-raw @server)]
+      (send-frame socket 0x81 "stop")
+      (is (= [0x88 1001 "The server stops."] (read-close socket)))
+      (send-frame socket 0x88 [3 -24])
+      (is (= [0 1001] [(value-of stopped) (value-of closed)])))))
 
 (defn- vanished
   "What the functions tell after the client has left by (leave socket) while one of them waits."
