@@ -42,8 +42,8 @@
                       client may take to read a part of a response, 64 KiB at most. Default 60000 ms
     :max-connections  how many connections may be open; others wait to be accepted. Default 10000
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
-    :max-events       how many resets, pings and settings of HTTP/2 one connection may send in a second before
-                      it is closed. Default 128
+    :max-events       how many resets, pings, settings and other small frames of HTTP/2 one connection may
+                      send in a second before it is closed. Default 128
     :drain-timeout    how long a server of `start-link` lets requests end when it stops. Default 3000 ms
 
   The artifact is magnetar:magnetar-http. Jetty logs by SLF4J: add a back end of it to see that.

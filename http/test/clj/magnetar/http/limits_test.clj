@@ -179,6 +179,81 @@
       (is (not= :late (read-rest socket)))
       (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))))
 
+(defn- literal
+  "The bytes of HPACK of a header that is not kept, or kept in the dynamic table. Its name and value are shorter than 127 bytes, or the value has 4000."
+  [kept? ^String name ^String value]
+  (let [n (count value)]
+    (concat [(if kept? 0x40 0) (count name)] (.getBytes name)
+            (if (< n 127) [n] [127 (+ 128 (rem (- n 127) 128)) (quot (- n 127) 128)]) (.getBytes value))))
+
+(def ^:private head-block (concat [0x82 0x84 0x86 0x41 4] (.getBytes "test")))
+
+(def ^:private floods
+  "Frames of HTTP/2 by the number of the frame, of which many end a connection."
+  {"pings" (fn [_] [(frame 6 0 0 (repeat 8 0))])
+   "answers to pings" (fn [_] [(frame 6 1 0 (repeat 8 0))])
+   "settings" (fn [_] [(frame 4 0 0 [])])
+   "priorities" (fn [n] [(frame 2 0 (inc (* 2 (long n))) [0 0 0 0 1])])
+   "frames of no type" (fn [_] [(frame 99 0 0 [1])])
+   "resets" (fn [n] (let [stream (inc (* 2 (long n)))] [(get-frame stream) (frame 3 0 stream [0 0 0 8])]))
+   "resets that the server is made to send" (fn [n] (let [stream (inc (* 2 (long n)))] [(get-frame stream) (frame 8 0 stream [0 0 0 0])]))
+   "empty data" (fn [n] (if (zero? (long n)) [(frame 1 4 1 head-block)] [(frame 0 0 1 [])]))
+   "empty continuations" (fn [n] (if (zero? (long n)) [(frame 1 1 1 head-block)] [(frame 9 0 1 [])]))
+   "continuations of a byte" (fn [n] (if (zero? (long n)) [(frame 1 1 1 head-block)] [(frame 9 0 1 [0x82])]))
+   "long continuations" (fn [n] (if (zero? (long n)) [(frame 1 1 1 head-block)] [(frame 9 0 1 (literal false "order" (letters 4000)))]))})
+
+(deftest each-flood-of-http-2-ends-its-connection-alone
+  (doseq [[what frames] floods]
+    (testing what
+      (with-failures [failures]
+        (with-server [server (fn [{:keys [uri]}] (if (= "/" uri) (scope/sleep 100000) {:status 200 :headers {} :body "ok"})) {:max-events 50}]
+          (with-open [socket (connect-http2 server)]
+            (try
+              (doseq [part (partition-all 50 (mapcat frames (range 1000)))]
+                (send-bytes socket part))
+              (catch IOException _))
+            (is (not= :late (read-rest socket)))
+            (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections)))))
+          (is (= 200 (status-of (get-raw server "/other")))))
+        (is (= [] @failures))))))
+
+(defn- answer-of
+  "What the server answers to the head of stream 1: :ended, :reset, :ok or :refused."
+  [socket]
+  (loop []
+    (let [{:keys [type stream payload]} (read-frame socket)]
+      (cond
+        (or (nil? type) (= 7 type)) :ended
+        (and (= 1 stream) (= 3 type)) :reset
+        (and (= 1 stream) (= 1 type)) (if (some #{0x88} payload) :ok :refused) ; the status 200
+        :else (recur)))))
+
+;; HPACK: a header of 4000 bytes that is sent once and then named by one byte makes a long list of few bytes.
+(deftest a-long-list-of-headers-of-few-bytes-is-refused
+  (let [calls (atom 0)]
+    (with-server [server (fn [_] (swap! calls inc) {:status 200}) nil]
+      (doseq [block [(concat head-block (literal true "order" (letters 4000)) (repeat 10000 0xBE))
+                     (concat head-block (mapcat #(literal false (str "order" %) (letters 100)) (range 100)))]]
+        (with-open [socket (connect-http2 server)]
+          (send-bytes socket [(frame 1 5 1 block)])
+          (is (= :ended (answer-of socket)))))
+      (is (zero? (long @calls)))
+      (with-open [socket (connect-http2 server)]
+        (send-bytes socket [(frame 1 5 1 (concat head-block (literal true "order" (letters 4000))))])
+        (is (= :ok (answer-of socket)))))))
+
+(deftest a-client-of-http-2-that-never-reads-is-dropped
+  (doseq [body [(fn [] (letters 200000)) (fn [] (repeat "order")) (fn [] (let [ch (channel/chan {:size 1})] (channel/put ch "order") ch))]]
+    (let [began (promise)]
+      (with-failures [failures]
+        (with-server [server (fn [{:keys [uri]}] (deliver began true) {:status 200 :headers {} :body (when (= "/" uri) (body))}) {:idle-timeout 200}]
+          (with-open [socket (connect server)]
+            (send-bytes socket [(.getBytes "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") (frame 4 0 0 [0 4 0 0 0 0]) (get-frame 1)]) ; a window of nothing
+            (value-of began)
+            (is (eventually (zero? (long (:running (http/status server)))))))
+          (is (= 200 (status-of (get-raw server "/other")))))
+        (is (= [] @failures))))))
+
 (deftest more-streams-than-allowed-are-refused
   (let [go (promise)]
     (with-server [server (fn [_] (value-of go) {:status 200}) {:max-streams 2}]

@@ -231,15 +231,15 @@
          (with-open [socket (connect-tls server)]
            (send-text socket (str/replace (upgrade-text "/" (str "Origin: " origin)) "Host: shop.test" (str "Host: " host)))
            (= expected (some-> (re-find #" (\d+)" (str (first (read-head socket)))) second parse-long)))
-      101 "shop.test" "https://shop.test"
-      101 "shop.test:443" "https://shop.test"
-      101 "shop.test" "https://shop.test:443"
-      101 "shop.test:8443" "https://shop.test:8443"
-      403 "shop.test:8443" "https://shop.test"
-      403 "shop.test" "https://shop.test:8443"
-      403 "shop.test" "http://shop.test"
-      403 "shop.test" "http://shop.test:443"
-      403 "shop.test:80" "http://shop.test")))
+         101 "shop.test" "https://shop.test"
+         101 "shop.test:443" "https://shop.test"
+         101 "shop.test" "https://shop.test:443"
+         101 "shop.test:8443" "https://shop.test:8443"
+         403 "shop.test:8443" "https://shop.test"
+         403 "shop.test" "https://shop.test:8443"
+         403 "shop.test" "http://shop.test"
+         403 "shop.test" "http://shop.test:443"
+         403 "shop.test:80" "http://shop.test")))
 
 (deftest what-is-no-listener-is-reported
   (are [response sentence] (with-failures [failures]
