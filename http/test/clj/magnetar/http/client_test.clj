@@ -1,9 +1,11 @@
 (ns magnetar.http.client-test
   "The JDK's client in scopes: a request whose caller is cancelled is aborted, which its server sees."
   (:require
-   [clojure.test :refer [deftest is]]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.channel :as channel]
    [magnetar.dev.guide :as guide]
-   [magnetar.http.support :refer [home limit-ms value-of]]
+   [magnetar.http :as http]
+   [magnetar.http.support :as support :refer [fetch for-version home limit-ms value-of with-failures with-server]]
    [magnetar.scope :as scope :refer [fork with-scope]])
   (:import
    (java.io InputStream)
@@ -65,9 +67,13 @@
       (f))
     (catch clojure.lang.ExceptionInfo e (:cause (ex-data e)))))
 
+(def ^:private ways
+  "Ways to send a request, and to wait for its response."
+  {"send" (fn [^HttpClient client r] (.send client r (HttpResponse$BodyHandlers/ofString)))
+   "sendAsync, joined" (fn [^HttpClient client r] (scope/join (.sendAsync client r (HttpResponse$BodyHandlers/ofString))))})
+
 (deftest a-cancelled-scope-aborts-the-request
-  (doseq [[way send] {"send" (fn [^HttpClient client r] (.send client r (HttpResponse$BodyHandlers/ofString)))
-                      "sendAsync, joined" (fn [^HttpClient client r] (scope/join (.sendAsync client r (HttpResponse$BodyHandlers/ofString))))}
+  (doseq [[way send] ways
           [place answer] {"before the answer" "", "in the body" "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf "}]
     (with-service answer
       (fn [url asked end]
@@ -75,6 +81,39 @@
           (fn [client]
             (is (= :nobody-waits (cancelled-by asked #(send client (request url)))) (str way " " place))
             (is (= :ended (value-of end)) (str way " " place ": the connection is closed"))))))))
+
+(defn- reports
+  "A handler of \"/price\", and of two reports that never end: one has no answer yet, one has a half. The promises tell that it waits and has ended."
+  [asked ended]
+  (let [wait (fn []
+               (try
+                 (deliver asked true)
+                 (scope/sleep 1000000)
+                 (finally (deliver ended :ended))))]
+    (fn [{:keys [uri] :magnetar.http/keys [scope]}]
+      (case uri
+        "/price" {:status 200 :headers {} :body "3 EUR"}
+        "/report" (wait)
+        "/half" (let [half (channel/chan {:size 1})]
+                  (channel/put half "half ")
+                  (fork scope wait)
+                  {:status 200 :headers {} :body half})))))
+
+(deftest a-cancelled-scope-resets-its-stream-of-http-2-alone
+  (doseq [[way send] ways
+          path ["/report" "/half"]]
+    (testing (str way " " path)
+      (let [asked (promise)
+            ended (promise)
+            client (support/client 2)]
+        (with-failures [failures]
+          (with-server [server (reports asked ended) (for-version 2)]
+            (is (= [200 "3 EUR"] (take 2 (fetch client server "/price"))))
+            (is (= :nobody-waits (cancelled-by asked #(send client (support/request server "GET" path nil)))))
+            (is (= :ended (value-of ended)) "the server has seen the reset")
+            (is (= [200 "3 EUR"] (take 2 (fetch client server "/price"))))
+            (is (= 1 (:connections (http/status server))) "one connection has served all"))
+          (is (= [] @failures)))))))
 
 (deftest a-body-that-is-read-as-a-stream-is-aborted-by-its-close
   (with-service "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf "
