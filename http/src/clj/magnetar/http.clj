@@ -174,7 +174,7 @@
   not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
   of a response that has begun. A `stop` during another one ends it after its own :timeout. A `stop` of a
   server that has stopped returns 0. A handler, or a function of a WebSocket, may stop its own server: it is
-  not waited for, and may take as long again to answer.
+  not waited for, and may take as long again to answer, a second at least.
 
   Blocks until all requests have ended, at most a second longer than :timeout.
 

@@ -333,7 +333,7 @@
   (fibers/dispatch "http stop"
     (fn []
       (try
-        (drain (.-service server) #{} nanos)
+        (drain (.-service server) #{} (max (long nanos) (long unwinding-nanos)))
         (finally (end server))))))
 
 (defn stop

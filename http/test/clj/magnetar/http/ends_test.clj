@@ -277,22 +277,26 @@
 
 (deftest a-handler-may-stop-its-server
   (let [server (promise)
-        stopped (promise)
-        ended (promise)
-        handler (fn [{:keys [uri] :as request}]
+        began (promise)
+        go (promise)
+        handler (fn [{:keys [uri]}]
                   (if (= "/stop" uri)
-                    {:status 200 :headers {} :body (str (http/stop @server {:timeout 50}))}
-                    ((hanging stopped ended) request)))]
+                    {:status 200 :headers {} :body (str (http/stop @server {:timeout 1000000}))}
+                    (do (deliver began true)
+                        (value-of go)
+                        {:status 200 :headers {} :body "done"})))]
     (with-failures [failures]
-      (deliver server (http/start handler {:port 0 :host home}))
-      (with-open [busy (connect @server)
-                  socket (connect @server)]
-        (send-text busy (request-text "GET" "/busy"))
-        (value-of stopped)
-        (send-text socket (request-text "GET" "/stop"))
-        (is (= "1" (:body (read-response socket))))
-        (is (= "/busy" (value-of ended)))
-        (is (= "" (read-rest socket))))
+      (deliver server (http/start handler {:port 0 :host home :request-timeout 1000000}))
+      (let [port (http/port @server)]
+        (with-open [busy (connect @server)
+                    socket (connect @server)]
+          (send-text busy (request-text "GET" "/busy"))
+          (value-of began)
+          (send-text socket (request-text "GET" "/stop"))
+          (is (eventually (refused? port)))
+          (deliver go true)
+          (is (= ["done" "0"] (map (comp :body read-response) [busy socket])))
+          (is (= "" (read-rest socket)))))
       (is (= 0 (http/stop @server)))
       (is (= [] @failures)))))
 

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
+   [magnetar.http.socket :as socket]
    [magnetar.http.support :refer [client connect connect-tls eventually exchange home read-response request-text send-text status-of tls value-of with-failures with-server]]
    [magnetar.http.websocket :as ws]
    [magnetar.http.websocket-support :refer [close-jdk next-of open-by open-jdk open-raw read-close read-frame read-head send-frame send-jdk upgrade-text]]
@@ -424,7 +425,7 @@
               (when act
                 (act socket)))
             (is (none-open? server)))
-          (is (= 200 (status-of (exchange server (request-text "GET" "/next" "Connection: close")))))
+          (is (eventually (= 200 (status-of (exchange server (request-text "GET" "/next" "Connection: close"))))))
           (is (eventually (= [0 0] ((juxt :running :waiting) (http/status server))))))))))
 
 (def ^:private refusals
@@ -514,7 +515,7 @@
     (with-failures [failures]
       (with-server [server (fn [_] (http/websocket {:on-open ws/close
                                                     :on-close (fn [^magnetar.http.socket.WebSocket socket code _]
-                                                                (eventually (:cancelled @(.-state socket))) ; looked after once more
+                                                                (socket/look-after-all (.-service socket) (+ (System/nanoTime) 1000000000000))
                                                                 (scope/sleep 1)
                                                                 (deliver closed code))}
                                                    {:close-timeout 20})) nil]
