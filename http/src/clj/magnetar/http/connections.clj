@@ -1,5 +1,5 @@
 (ns magnetar.http.connections
-  "Closes connections on which no request arrives in time.
+  "Closes connections on which no request arrives in time, and those that are left when the server has ended.
 
   Jetty's idle time-out begins again with each byte, so a client that sends a byte now and then would keep a connection for ever. Here the time
   counts that has passed since the last request of the connection."
@@ -21,15 +21,25 @@
 (defn- first-sight [^Connection connection now]
   {:messages (.getMessagesIn connection) :bytes (.getBytesIn connection) :since now})
 
+;; T1, a thread of Jetty, opens a connection that was accepted just before T2 ended the server. Jetty closes those that it knows then, and knows this one
+;; later. T1 notes the connection, and then looks whether the server has ended. T2 ends the server, and then closes what is noted. At least one closes.
 (defn listener
-  "Jetty's listener, which keeps the open connections in the map."
-  ^Connection$Listener [^Map connections]
+  "Jetty's listener, which keeps the open connections in the map, and closes one that opens once (ended?)."
+  ^Connection$Listener [^Map connections ended?]
   (reify Connection$Listener
     (onOpened [_ connection]
       (when-not (instance? SslConnection connection) ; below a connection of HTTP, which is the one that counts
-        (.put connections connection {:messages 0 :bytes 0 :since (clock/now)})))
+        (.put connections connection {:messages 0 :bytes 0 :since (clock/now)})
+        (when (ended?)
+          (.close connection))))
     (onClosed [_ connection]
       (.remove connections connection))))
+
+(defn close-all
+  "Closes the connections that are open."
+  [^Map connections]
+  (doseq [^Connection connection (vec (.keySet connections))]
+    (.close connection)))
 
 (defn- begun
   "What is known of a connection without a request: notes the instant at which the head of one began to arrive."

@@ -110,9 +110,27 @@
                        (when http2 (doto (HTTP2ServerConnectionFactory. configuration) (http2-settings options))))
     (add-plain-factories connector configuration options)))
 
-(defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options}]
+(defn- pause-of-acceptor
+  "True if the thread that accepts goes on after a failure, as of too many open files, and a pause."
+  [e stopping]
+  (when-not @stopping
+    (reports/report "http accept" e)
+    (try
+      (Thread/sleep 1000)
+      (catch InterruptedException _)))
+  (not @stopping))
+
+(defn- listening
+  "Jetty's connector. Jetty ends the thread that accepts by an interrupt. The JDK forgets a socket that it has accepted when the interrupt comes, and its
+  client would wait for ever. The close of the port ends that thread, too."
+  ^ServerConnector [jetty stopping]
+  (proxy [ServerConnector] [^Server jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory [])]
+    (interruptAcceptors [])
+    (handleAcceptFailure [e] (pause-of-acceptor e stopping))))
+
+(defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options} stopping]
   (let [idle (clock/millis (clock/nanos idle-timeout))]
-    (doto (ServerConnector. jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory []))
+    (doto (listening jetty stopping)
       (add-factories (configuration options) options)
       (.setPort port)
       (.setHost host)
@@ -242,9 +260,9 @@
   (let [jetty (Server. (thread-pool))
         service (assoc (service f options) :container (ServerWebSocketContainer/ensure jetty))
         certificates (tls/certificates (:tls options))
-        connector (connector jetty (assoc options ::certificates certificates))
+        connector (connector jetty (assoc options ::certificates certificates) (:stopping service))
         ended (channel/chan)]
-    (.addBean connector (connections/listener (:connections service)))
+    (.addBean connector (connections/listener (:connections service) #(channel/closed? ended)))
     (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
     (doto jetty
       (.addConnector connector)
@@ -308,7 +326,8 @@
   "Ends Jetty and its connections. Of several callers one does it, and the others wait."
   [^HttpServer server]
   (channel/close (.-ended server))
-  (stop-quietly (.-jetty server)))
+  (stop-quietly (.-jetty server))
+  (connections/close-all (:connections (.-service server))))
 
 (defn- ended? [^HttpServer server]
   (channel/closed? (.-ended server)))

@@ -7,14 +7,16 @@
    [magnetar.channel :as channel]
    [magnetar.http :as http]
    [magnetar.http.exchange :as exchange]
-   [magnetar.http.support :refer [client connect connect-http2 connect-tls eventually for-version get-frame get-raw home read-frame read-response read-rest request request-text send-bytes send-text status-of tls value-of with-failures with-server]]
+   [magnetar.http.support :refer [client connect connect-http2 connect-tls eventually for-version get-frame get-raw home limit-ms read-frame read-response read-rest request request-text send-bytes send-text status-of tls value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
+   (java.io IOException)
    (java.net ConnectException Socket)
    (java.net.http HttpClient HttpResponse$BodyHandlers)
+   (java.util.concurrent CountDownLatch)
    (magnetar.http.exchange Exchange)
    (magnetar.http.server HttpServer)
    (org.eclipse.jetty.io AbstractEndPoint FillInterest)
@@ -299,6 +301,28 @@
           (is (= "" (read-rest socket)))))
       (is (= 0 (http/stop @server)))
       (is (= [] @failures)))))
+
+(defn- asked-meanwhile
+  "What clients get that connect while a server stops: a status, :end or :refused; :late if they get nothing."
+  []
+  (let [server (http/start (fn [_] {:status 200}) {:port 0 :host home})
+        port (http/port server)
+        go (CountDownLatch. 1)
+        clients (doall (repeatedly 6 #(future
+                                        (.await go)
+                                        (try
+                                          (with-open [socket (doto (Socket. ^String home (int port)) (.setSoTimeout limit-ms))]
+                                            (send-text socket (request-text "GET" "/" "Connection: close"))
+                                            (let [text (read-rest socket)]
+                                              (or (status-of text) (if (= :late text) :late :end))))
+                                          (catch IOException _ :refused)))))]
+    (.countDown go)
+    (http/stop server)
+    (map value-of clients)))
+
+(deftest a-stop-leaves-no-client-without-an-end
+  (dotimes [_ 60]
+    (is (every? #{200 503 :end :refused} (asked-meanwhile)))))
 
 ;; ---- owners
 
