@@ -24,7 +24,7 @@
    (java.io IOException Writer)
    (java.net BindException)
    (java.util Map Set)
-   (java.util.concurrent ConcurrentHashMap Executor)
+   (java.util.concurrent ConcurrentHashMap CountDownLatch Executor TimeUnit)
    (magnetar.http.exchange Exchange)
    (magnetar.kernel.process Owned)
    (org.eclipse.jetty.http2 WindowRateControl$Factory)
@@ -111,26 +111,28 @@
     (add-plain-factories connector configuration options)))
 
 (defn- pause-of-acceptor
-  "True if the thread that accepts goes on after a failure, as of too many open files, and a pause."
-  [e stopping]
+  "True if the thread that accepts goes on after a failure, as of too many open files, and a pause. False tells on the latch that it has ended."
+  [e {:keys [stopping ^CountDownLatch accepting]}]
   (when-not @stopping
     (reports/report "http accept" e)
     (try
       (Thread/sleep 1000)
       (catch InterruptedException _)))
+  (when @stopping
+    (.countDown accepting))
   (not @stopping))
 
 (defn- listening
   "Jetty's connector. Jetty ends the thread that accepts by an interrupt. The JDK forgets a socket that it has accepted when the interrupt comes, and its
   client would wait for ever. The close of the port ends that thread, too."
-  ^ServerConnector [jetty stopping]
+  ^ServerConnector [jetty service]
   (proxy [ServerConnector] [^Server jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory [])]
     (interruptAcceptors [])
-    (handleAcceptFailure [e] (pause-of-acceptor e stopping))))
+    (handleAcceptFailure [e] (pause-of-acceptor e service))))
 
-(defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options} stopping]
+(defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options} service]
   (let [idle (clock/millis (clock/nanos idle-timeout))]
-    (doto (listening jetty stopping)
+    (doto (listening jetty service)
       (add-factories (configuration options) options)
       (.setPort port)
       (.setHost host)
@@ -209,7 +211,8 @@
    :in-progress (ConcurrentHashMap/newKeySet)
    :websockets (ConcurrentHashMap/newKeySet)
    :connections (ConcurrentHashMap.)
-   :stopping (atom false)})
+   :stopping (atom false)
+   :accepting (CountDownLatch. 1)})
 
 (defn- stop-quietly [^Server jetty]
   (try
@@ -260,7 +263,7 @@
   (let [jetty (Server. (thread-pool))
         service (assoc (service f options) :container (ServerWebSocketContainer/ensure jetty))
         certificates (tls/certificates (:tls options))
-        connector (connector jetty (assoc options ::certificates certificates) (:stopping service))
+        connector (connector jetty (assoc options ::certificates certificates) service)
         ended (channel/chan)]
     (.addBean connector (connections/listener (:connections service) #(channel/closed? ended)))
     (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
@@ -326,6 +329,7 @@
   "Ends Jetty and its connections. Of several callers one does it, and the others wait."
   [^HttpServer server]
   (channel/close (.-ended server))
+  (.await ^CountDownLatch (:accepting (.-service server)) 100 TimeUnit/MILLISECONDS) ; it may wait for :max-connections, and not tell
   (stop-quietly (.-jetty server))
   (connections/close-all (:connections (.-service server))))
 
