@@ -1,6 +1,7 @@
 (ns magnetar.dev.lint.libraries
   "The poms have the libraries of deps.edn, between two comments: :deps in core/pom.xml and in the profile `library` of
-  pom.xml, each alias with :extra-deps in the profile of its name. The gate compares the text, `fix` writes it."
+  pom.xml, each alias with :extra-deps in the profile of its name, and the :deps of http/deps.edn in http/pom.xml. The gate
+  compares the text, `fix` writes it."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -49,11 +50,17 @@
   [deps]
   (sort-by first (for [[alias {:keys [extra-deps]}] (:aliases deps) :when extra-deps] [(name alias) extra-deps])))
 
+(defn- published
+  "The libraries that have a version. The others are modules of this project."
+  [{:keys [deps]}]
+  (filter (comp :mvn/version val) deps))
+
 (defn- blocks
   "What each pom holds between its comments, as lines, and how far they are indented there."
-  [{:keys [deps] :as all}]
+  [{:keys [deps] :as all} http]
   {"pom.xml" [4 (mapcat profile (cons ["library" deps] (aliases all)))]
-   "core/pom.xml" [4 (dependencies deps)]})
+   "core/pom.xml" [4 (dependencies deps)]
+   "http/pom.xml" [4 (dependencies (published http))]})
 
 (defn- with-block
   "The text of a pom with these lines between its comments, or nil if it does not have both."
@@ -69,7 +76,7 @@
 (defn- poms
   "Each pom as :file, :text and what :wanted is in its place."
   []
-  (for [[file block] (blocks (edn/read-string (sources/text "deps.edn")))
+  (for [[file block] (apply blocks (map (comp edn/read-string sources/text) ["deps.edn" "http/deps.edn"]))
         :let [text (sources/text file)]]
     {:file file :text text :wanted (with-block text block)}))
 
