@@ -1,0 +1,85 @@
+(ns magnetar.faults.fault
+  "A fault under which a server is watched by a healthy client: what is asserted of each, and the row of the table that it prints."
+  (:require
+   [clojure.test :refer [is]]
+   [magnetar.faults.client :as client]
+   [magnetar.faults.server :as server]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private ^:const mega 1048576)
+
+(def ^:private times "How often the healthy client asks before a fault, and after it." 300)
+
+(def ^:private most-kept "Bytes of the heap that may be kept after a fault: caches, classes, compiled code's data." (* 16 mega))
+
+(defn warmed-up
+  "The server, after the client has asked for a while: with its :port, what it holds when :idle, and how the healthy :ask."
+  [running ask]
+  (let [port (server/port running)]
+    (client/measure ask port #(<= 1500 (long %)))
+    (assoc running :port port :ask ask :idle (server/idle running))))
+
+(defn with-server
+  "A fixture: the server that (start) returns is in the atom while the tests run."
+  [holder start]
+  (fn [tests]
+    (println "\n| fault | what the server does | before | during | after | at the peak | left behind |\n|---|---|---|---|---|---|---|")
+    (reset! holder (start))
+    (try
+      (tests)
+      (finally (server/kill @holder)))))
+
+(defn- latency [{:keys [ms]}]
+  (format "%.2f / %.2f" (client/percentile 50 ms) (client/percentile 99 ms)))
+
+(defn- plus [n word]
+  (when (pos? (long n))
+    (str n " " word)))
+
+(defn- shown
+  "What is held beyond the idle server, in words."
+  [{:keys [fibers processes descriptors heap]}]
+  (->> [(plus fibers "fibers") (plus processes "processes") (plus descriptors "descriptors")
+        (plus (quot (long heap) mega) "MiB")]
+       (remove nil?)
+       (interpose ", ")
+       (apply str)
+       (#(if (= "" %) "nothing" %))))
+
+(defn- row [fault does phases peak left]
+  (println (str "| " fault " | " does " | " (apply str (interpose " | " (map latency phases)))
+                " | " (if peak (shown peak) "") " | " (shown left) " |"))
+  (flush))
+
+(defn- check [{:keys [said]} phases peak left most-held]
+  (is (= [] (mapcat :wrong phases)) "each healthy answer is right")
+  (is (every? (fn [k] (<= (long (k left)) 0)) [:fibers :processes :descriptors])
+      (pr-str left (take-last 5 @said)))
+  (is (< (long (:heap left)) (long most-kept)) (pr-str left))
+  (when peak
+    (is (< (long (:heap peak)) (long most-held)) (pr-str peak))))
+
+(defn cut
+  "Waits until the server holds almost no more descriptors than when it was idle: those of the healthy client. True if that comes."
+  [{:keys [idle] :as running}]
+  (boolean (mt/wait-until #(<= (long (:descriptors (server/held running))) (+ 4 (long (:descriptors idle))))
+                          {:timeout client/limit-ms :else nil})))
+
+(defn withstand
+  "Calls (attack port at-peak) while the healthy client asks, and checks the server. The attack calls (at-peak) once it holds most.
+  Prints a row with the words of what the server `does`. :most-held are the bytes of heap that it may take at the peak. Returns the value of attack."
+  [{:keys [port ask idle] :as running} fault does {:keys [most-held] :or {most-held (* 64 mega)}} attack]
+  (let [peak (atom nil)
+        at-peak #(reset! peak (merge-with - (server/most-held running) idle))
+        quiet #(client/measure ask port (fn [n] (<= (long times) (long n))))
+        before (quiet)
+        attacking (future (attack port at-peak))
+        during (client/measure ask port (fn [n] (and (realized? attacking) (<= 50 (long n)))))
+        seen @attacking
+        after (quiet)
+        left (server/left running idle client/limit-ms)]
+    (row fault does [before during after] @peak left)
+    (check running [before during after] @peak left most-held)
+    seen))

@@ -1,0 +1,129 @@
+(ns magnetar.faults.server
+  "Starts a server in a JVM of its own, asks it what it holds, and ends it."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.test :as mt])
+  (:import
+   (java.io BufferedReader Writer)
+   (java.lang ProcessBuilder$Redirect)
+   (java.util List)
+   (java.util.concurrent BlockingQueue LinkedBlockingQueue TimeUnit)))
+
+(set! *warn-on-reflection* true)
+
+(defn- command [server arguments]
+  (let [home (System/getProperty "magnetar.home")]
+    (into [(str (io/file (System/getProperty "java.home") "bin" "java"))
+           (str "@" home "/kernel/java.options") "--enable-native-access=ALL-UNNAMED" "-Xmx256m" "-XX:+UseSerialGC"
+           "-Dslf4j.internal.verbosity=ERROR" "-cp" (System/getProperty "java.class.path")
+           "clojure.main" "-m" "magnetar.faults.program" server]
+          arguments)))
+
+(defn- read-lines
+  "Puts the answers of the server on the queue, and what else it prints into the atom."
+  [^BufferedReader output ^BlockingQueue answers said]
+  (doseq [line (line-seq output)]
+    (if-some [[_ answer] (re-find #"^counts (\{.*)" line)]
+      (.put answers (edn/read-string answer))
+      (swap! said conj line)))
+  (.put answers :ended))
+
+(defn start-command
+  "Starts the command, which starts a server in the end."
+  [& command]
+  (let [process (-> (ProcessBuilder. ^List (vec command)) (.redirectErrorStream true) (.redirectInput ProcessBuilder$Redirect/PIPE) (.start))
+        answers (LinkedBlockingQueue.)
+        said (atom [])]
+    (.start (Thread. ^Runnable #(read-lines (io/reader (.getInputStream process)) answers said) "output of the server"))
+    {:process process :input (io/writer (.getOutputStream process)) :answers answers :said said}))
+
+(defn start
+  "Starts the server of `magnetar.faults.program` with the name and arguments."
+  [server & arguments]
+  (apply start-command (command server arguments)))
+
+(defn start-in
+  "Does what `start` does, by a command that begins with these words."
+  [words server & arguments]
+  (apply start-command (concat words (command server arguments))))
+
+(def ^:private port-pattern
+  {"port" #"^port (\d+)|^Ready to accept connections on .*:(\d+)|^The shop is open at http://.*:(\d+)/"
+   "tls-port" #"^tls-port (\d+)"})
+
+(defn port
+  "Waits until the server listens; returns its port."
+  ([server] (port server "port"))
+  ([{:keys [^Process process said]} word]
+   (let [told #(some (fn [line] (second (remove nil? (re-find (port-pattern word) line)))) @said)]
+     (mt/wait-until #(or (told) (not (.isAlive process))) {:timeout 60000})
+     (or (some-> (told) parse-long)
+         (throw (ex-info "The server has ended." {:said @said}))))))
+
+(defn ask
+  "The server's answer to the question."
+  [{:keys [^Writer input ^BlockingQueue answers said]} question]
+  (.write input (str question "\n"))
+  (.flush input)
+  (let [answer (.poll answers 30 TimeUnit/SECONDS)]
+    (if (map? answer)
+      answer
+      (throw (ex-info "The server does not answer." {:answer answer :said (take-last 20 @said)})))))
+
+(defn- descriptors [{:keys [^Process process]}]
+  (count (.list (io/file "/proc" (str (.pid process)) "fd"))))
+
+(defn held
+  "What the server holds now: {:fibers :processes :descriptors :heap}."
+  ([server] (held server "counts"))
+  ([server question] (assoc (ask server question) :descriptors (descriptors server))))
+
+(defn idle
+  "What the server holds while it has no client: the least numbers, once 50 looks in a row have found no lower ones."
+  [server]
+  (loop [least (held server) looks 0]
+    (let [lower (merge-with min least (held server))]
+      (cond
+        (not= (dissoc least :heap) (dissoc lower :heap)) (recur lower 0)
+        (< looks 50) (recur lower (inc looks))
+        :else (assoc lower :heap (:heap (held server "collect")))))))
+
+(defn most-held
+  "The most that the server holds, in some looks of which the last one is after a garbage collection."
+  [server]
+  (let [looks (repeatedly 30 #(held server))]
+    (assoc (reduce (partial merge-with max) looks) :heap (:heap (held server "collect")))))
+
+(defn left
+  "Waits until the server holds no more fibers, processes and descriptors than when it was idle. Returns what it holds beyond that, with the heap."
+  [server idle timeout]
+  (let [beyond #(merge-with - (held server %) idle)
+        none? #(every? (fn [k] (<= (long (k %)) 0)) [:fibers :processes :descriptors])]
+    (mt/wait-until #(none? (beyond "counts")) {:timeout timeout :else nil})
+    (beyond "collect")))
+
+(defn wait-for
+  "Waits for the end of the server; returns its exit code."
+  [{:keys [^Process process]}]
+  (when-not (.waitFor process 60 TimeUnit/SECONDS)
+    (.destroyForcibly process))
+  (.waitFor process))
+
+(defn terminate
+  "Sends SIGTERM; returns the exit code. Process.destroy would close the server's standard input as well, which ends it at once."
+  [{:keys [^Process process] :as server}]
+  (.destroy (.toHandle process))
+  (wait-for server))
+
+(defn kill
+  "Sends SIGKILL, and waits."
+  [{:keys [^Process process] :as server}]
+  (.destroyForcibly process)
+  (wait-for server))
+
+(defn said
+  "What the server has printed."
+  [server]
+  (str/join "\n" @(:said server)))
