@@ -91,10 +91,14 @@
         :else (assoc lower :heap (:heap (held server "collect")))))))
 
 (defn most-held
-  "The most that the server holds, in some looks of which the last one is after a garbage collection."
+  "The most that the server holds: the greatest numbers, once 30 looks in a row have found no greater ones. The heap is that after a collection."
   [server]
-  (let [looks (repeatedly 30 #(held server))]
-    (assoc (reduce (partial merge-with max) looks) :heap (:heap (held server "collect")))))
+  (loop [most (held server) looks 0]
+    (let [more (merge-with max most (held server))]
+      (cond
+        (not= (dissoc most :heap) (dissoc more :heap)) (recur more 0)
+        (< looks 30) (recur more (inc looks))
+        :else (assoc more :heap (:heap (held server "collect")))))))
 
 (defn left
   "Waits until the server holds no more fibers, processes and descriptors than when it was idle. Returns what it holds beyond that, with the heap."

@@ -1,0 +1,151 @@
+(ns magnetar.faults.http-test
+  "A server of `magnetar.http` with its door on, and what is done to it."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.dev.certificates :as certificates]
+   [magnetar.faults.client :as client]
+   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.server :as server]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private web (atom nil))
+
+(defn- start []
+  (let [{:keys [certfile keyfile]} (certificates/identity-of "server")
+        running (fault/warmed-up (server/start "http" certfile keyfile) client/hello)]
+    (assoc running :tls-port (server/port running "tls-port"))))
+
+(use-fixtures :once (fault/with-server web start))
+
+(defn- statuses
+  "How often the answers have each status; other answers as they are."
+  [answers]
+  (frequencies (map #(or (some-> (re-find #"^HTTP/1.1 (\d+)" %) second parse-long) %) answers)))
+
+(defn- status [text]
+  (ffirst (statuses [text])))
+
+(deftest slow-loris
+  (let [answers (withstand @web "slow-loris: 200 clients send a head a byte at a time" "408 after the 2 s of its `:header-timeout`" nil
+                           (fn [port at-peak]
+                             (let [looked (delay (at-peak))]
+                               (client/dribble port 200 "GET /hello HTTP/1.1\r\nHost: test\r\nX-Slow: " "x" #(do @looked false)))))]
+    (is (= #{408} (set (keys (statuses (mapcat (fn [[text n]] (repeat n text)) answers))))))))
+
+(deftest slow-bodies
+  (let [head (client/get-text "POST" "/echo" "Content-Length: 100000")
+        answers (withstand @web "200 clients send a body a byte at a time" "408 after the 4 s of its `:request-timeout`" nil
+                           (fn [port at-peak]
+                             (let [looked (delay (at-peak))]
+                               (client/dribble port 200 head "x" #(do @looked false)))))]
+    ;; a byte that arrives after the end resets the connection, and then the client may not see the answer before it
+    (is (= #{408} (disj (set (map status (keys answers))) "")))))
+
+(deftest half-closed-sockets
+  (let [answers (withstand @web "200 clients shut their sending side and read" "answers a short request, then closes" nil
+                           (fn [port _]
+                             (client/in-parallel 200 (fn [_] (client/half-close port (client/get-text "GET" "/hello"))))))]
+    (is (= {200 200} (statuses (map first answers))))
+    (is (= #{:closed} (set (map second answers))))))
+
+(deftest connects-and-resets
+  (let [texts ["" "GET /he" (client/get-text "GET" "/hello") (client/get-text "GET" "/work")
+               (str (client/get-text "POST" "/echo" "Content-Length: 9") "half")]]
+    (withstand @web "2,000 connections are reset, at five places of a request" "cancels their requests" nil
+               (fn [port _]
+                 (client/in-parallel 2000 (fn [i] (doto (client/connect port)
+                                                    (client/send-all (texts (rem (long i) 5)))
+                                                    (client/reset))))))))
+
+(defn- long-text [n]
+  (apply str (repeat n "x")))
+
+(deftest oversized-heads-and-bodies
+  (let [mega (long-text 1048576)
+        texts [(str "GET /" mega " HTTP/1.1\r\nHost: test\r\n\r\n")
+               (client/get-text "GET" "/hello" (str "X-Long: " mega))
+               (str (client/get-text "POST" "/echo" "Content-Length: 8388608") mega mega)
+               (client/get-text "POST" "/echo" "Content-Length: 99999999999999")]
+        answers (withstand @web "200 lines, headers and bodies of 1 MiB and more" "414, 431 or 413, then closes" nil
+                           (fn [port at-peak]
+                             (let [flood (future (client/in-parallel 200 #(client/exchange port (texts (rem (long %) 4)))))]
+                               (at-peak)
+                               @flood)))]
+    ;; the client may be reset while it still sends, before it reads the answer
+    (is (every? #(or (= ["" :reset] %) (#{413 414 431} (status (first %)))) answers)
+        (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))
+    (is (= #{413} (set (map (comp status first) (take-nth 4 (drop 3 answers))))))))
+
+(deftest garbage
+  (let [answers (withstand @web "200 clients send 32 KiB of random bytes, one a handshake of TLS" "400, then closes" nil
+                           (fn [port _]
+                             (conj (client/in-parallel 200 #(client/exchange port (client/garbage % 32768)))
+                                   (client/exchange port client/client-hello))))]
+    (is (every? #(or (= ["" :reset] %) (= 400 (status (first %)))) answers)
+        (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))))
+
+(deftest garbage-where-tls-is-spoken
+  (let [texts [(client/garbage 1 1000) (client/bytes-of (client/get-text "GET" "/hello")) client/client-hello (byte-array 0)]
+        port-of-tls (:tls-port @web)
+        ends (withstand @web "200 clients send garbage, plain HTTP, half a handshake or nothing to the port of TLS"
+                        "closes, at the latest after the 2 s of its `:handshake-timeout`" nil
+                        (fn [_ at-peak]
+                          (let [clients (future (client/in-parallel 200 #(second (client/exchange port-of-tls (texts (rem (long %) 4))))))]
+                            (at-peak)
+                            @clients)))]
+    (is (= #{} (disj (set ends) :closed :reset)))))
+
+(defn- deaf-to
+  "n clients that never read what the path answers."
+  [n fault path does]
+  (is (= :cut
+         (withstand @web fault does nil
+                    (fn [port at-peak]
+                      (let [clients (vec (repeatedly n #(client/open-deaf port (client/get-text "GET" path))))]
+                        (at-peak)
+                        (let [cut? (fault/cut @web)]
+                          (client/close-all clients)
+                          (if cut? :cut :open))))))))
+
+(deftest clients-that-never-read
+  (deaf-to 100 "100 clients ask for 1.2 GiB each and never read" "/download" "cuts each after the 2 s of its `:idle-timeout`")
+  (deaf-to 100 "100 clients open an endless stream of events and never read" "/events" "cuts each after the 2 s of its `:idle-timeout`"))
+
+;; ---- SIGTERM under load
+
+(defn- ask-until-closed
+  "Asks for /work one time after the other: the statuses of the answers, and how it ended, :closed or :reset or :refused.
+  A request counts as accepted once a byte of its answer has come, or if its connection was closed instead of an answer."
+  [port]
+  (loop [answers []]
+    (let [answer (try
+                   (with-open [socket (client/connect port)]
+                     (client/send-all socket (client/get-text "GET" "/work"))
+                     (let [[status body] (client/read-response socket)]
+                       (if status [status body] :none)))
+                   (catch java.net.ConnectException _ :refused)
+                   (catch java.io.IOException _ :reset))]
+      (if (= [200 "done"] answer)
+        (recur (conj answers answer))
+        (conj answers answer)))))
+
+(deftest sigterm-under-load
+  (let [running (server/start "http")
+        port (server/port running)
+        clients (mapv (fn [_] (future (ask-until-closed port))) (range 50))
+        fibers-at-work? #(<= 40 (long (:fibers (server/held running))))]
+    (is (mt/wait-until fibers-at-work? {:timeout 20000 :else false}))
+    (let [begin (System/nanoTime)
+          exit (server/terminate running)
+          took (quot (- (System/nanoTime) begin) 1000000)
+          answers (mapv deref clients)
+          ends (frequencies (map peek answers))]
+      (println (str "| SIGTERM while 50 clients wait for answers | answers each, then refuses; ends with 0 after " took " ms | | | | "
+                    (count (filter #(= [200 "done"] %) (apply concat answers))) " answered | the ends of the clients: " (pr-str ends) " |"))
+      (is (= 0 exit) (server/said running))
+      (is (< took 10000) "it ends within its bound")
+      (is (every? #(<= 1 (count (filter (fn [a] (= [200 "done"] a)) %))) answers) "what was asked before is answered")
+      (is (every? #(or (#{:refused :reset} %) (and (vector? %) (= 503 (first %)))) (keys ends)) (str/join "\n" ends)))))
