@@ -136,7 +136,7 @@
 ;; ---- answers. `out` is the StringBuilder of those that are not sent yet. All answers to commands that have come
 ;; together are sent at once, unless they are too large to be kept.
 
-(def ^:private ^:const most-unsent "Characters of answers that are kept." 1048576)
+(def ^:private ^:const most-unsent "Characters of answers that are kept, for a client that does not read, too." 65536)
 
 (defn- send-answers [{:keys [conn]} ^StringBuilder out]
   (when (pos? (.length out))
