@@ -48,6 +48,12 @@
        (apply str)
        (#(if (= "" %) "nothing" %))))
 
+(defn print-row
+  "Prints a row without latencies."
+  [fault does left]
+  (println (str "| " fault " | " does " | | | | | " left " |"))
+  (flush))
+
 (defn- row [fault does phases peak left]
   (println (str "| " fault " | " does " | " (apply str (interpose " | " (map latency phases)))
                 " | " (if peak (shown peak) "") " | " (shown left) " |"))

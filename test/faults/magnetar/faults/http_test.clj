@@ -143,8 +143,8 @@
           took (quot (- (System/nanoTime) begin) 1000000)
           answers (mapv deref clients)
           ends (frequencies (map peek answers))]
-      (println (str "| SIGTERM while 50 clients wait for answers | answers each, then refuses; ends with 0 after " took " ms | | | | "
-                    (count (filter #(= [200 "done"] %) (apply concat answers))) " answered | the ends of the clients: " (pr-str ends) " |"))
+      (fault/print-row "SIGTERM while 50 clients wait for answers" (str "answers them, then takes no more; ends with exit code 0 after " took " ms")
+                       (str (count (filter #(= [200 "done"] %) (apply concat answers))) " answers; the next requests of the clients: " (pr-str ends)))
       (is (= 0 exit) (server/said running))
       (is (< took 10000) "it ends within its bound")
       (is (every? #(<= 1 (count (filter (fn [a] (= [200 "done"] a)) %))) answers) "what was asked before is answered")

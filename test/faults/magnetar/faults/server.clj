@@ -116,7 +116,7 @@
   (.waitFor process))
 
 (defn terminate
-  "Sends SIGTERM; returns the exit code. Process.destroy would close the server's standard input as well, which ends it at once."
+  "Sends SIGTERM; returns the exit code. Process.destroy would close the streams as well, and the end of its input ends the server at once."
   [{:keys [^Process process] :as server}]
   (.destroy (.toHandle process))
   (wait-for server))
@@ -124,7 +124,7 @@
 (defn kill
   "Sends SIGKILL, and waits."
   [{:keys [^Process process] :as server}]
-  (.destroyForcibly process)
+  (.destroyForcibly (.toHandle process))
   (wait-for server))
 
 (defn said
