@@ -54,8 +54,8 @@
   (is (= {:open 100}
          (withstand @kv "100 clients send a command a byte at a time" "waits, as Redis does without a `timeout`" nil
                     (fn [port at-peak]
-                      (let [looked (future (at-peak))]
-                        (client/dribble port 100 "*2\r\n$3\r\nGET\r\n$100000\r\n" "x" #(realized? looked))))))))
+                      (let [looked (delay (future (at-peak)))]
+                        (client/dribble port 100 "*2\r\n$3\r\nGET\r\n$100000\r\n" "x" #(realized? @looked))))))))
 
 (deftest half-closed-sockets
   (is (= {["+PONG\r\n" :closed] 200}

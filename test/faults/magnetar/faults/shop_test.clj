@@ -1,0 +1,131 @@
+(ns magnetar.faults.shop-test
+  "The example shop, whose database writes each commit to its file, and what is done to it.
+
+  A database that goes away and comes back is in shop.postgres-test: bin/magnetar test --drivers shop.postgres-test."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.dev.child :as child]
+   [magnetar.faults.client :as client]
+   [magnetar.faults.disk :as disk]
+   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.server :as server]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+;; ---- a client that remembers what was acknowledged
+
+(def ^:private shop (atom nil))
+(def ^:private folder (delay (str (child/temp-folder "faults"))))
+(def ^:private acknowledged "Ids of orders." (atom #{}))
+
+(defn- order-text [k]
+  (str (client/get-text "POST" "/orders" "Content-Length: 17" (str "Idempotency-Key: " k)) "{\"article\":\"tea\"}"))
+
+(defn- place-order
+  "The id of a new order; another answer as it is."
+  [socket k]
+  (client/send-all socket (order-text k))
+  (let [[status body :as answer] (client/read-response socket)]
+    (or (when (= 201 status)
+          (some-> (re-find #"\"id\":(\d+)" body) second parse-long))
+        answer)))
+
+(defn- place [socket _]
+  (let [id (place-order socket (random-uuid))]
+    (when (int? id)
+      (swap! acknowledged conj id)
+      true)))
+
+(defn- lost
+  "The ids of which the shop at the port has no order."
+  [port ids]
+  (with-open [socket (client/connect port)]
+    (vec (remove (fn [id]
+                   (client/send-all socket (client/get-text "GET" (str "/orders/" id)))
+                   (= 200 (first (client/read-response socket))))
+                 ids))))
+
+(defn- start [folder]
+  (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1"))
+
+(use-fixtures :once (fault/with-server shop #(fault/warmed-up (start @folder) place)))
+
+;; ---- clients
+
+(deftest slow-orders
+  (let [head (client/get-text "POST" "/orders" "Content-Length: 4000")]
+    (is (= {:open 100}
+           (withstand @shop "100 clients send an order a byte at a time, and leave" "waits, for 30 s at most (`:request-timeout`)" nil
+                      (fn [port at-peak]
+                        (let [looked (delay (future (at-peak)))]
+                          (client/dribble port 100 head "x" #(realized? @looked)))))))))
+
+(deftest connects-and-resets
+  (let [texts [(constantly "") order-text #(str/replace (order-text %) "tea\"}" "")
+               (fn [_] (client/get-text "GET" "/orders/1/events")) (fn [_] (client/get-text "GET" "/orders"))]]
+    (withstand @shop "1,000 connections are reset, at five places of an order, a page and a stream" "cancels their requests; an order is there or not" nil
+               (fn [port _]
+                 (client/in-parallel 1000 (fn [i]
+                                            (doto (client/connect port)
+                                              (client/send-all ((texts (rem (long i) 5)) (str "reset-" i)))
+                                              (client/reset))))))))
+
+(deftest garbage
+  (let [answers (withstand @shop "200 bodies of garbage, and too long ones" "400 or 413" nil
+                           (fn [port _]
+                             (client/in-parallel 200 (fn [i]
+                                                       (let [n (if (even? (long i)) 3000 100000)]
+                                                         (client/exchange port (str (client/get-text "POST" "/orders" (str "Content-Length: " n) "Connection: close")
+                                                                                    (String. (client/garbage i n) "ISO-8859-1"))))))))]
+    (is (every? (fn [[text end]] (or (re-find #"^HTTP/1.1 4(00|13) " text) (= ["" :reset] [text end]))) answers)
+        (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))))
+
+(deftest nothing-acknowledged-is-lost-by-kill-9
+  (server/kill @shop)
+  (let [again (start @folder)]
+    (try
+      (is (= [] (lost (server/port again) @acknowledged)))
+      (fault/print-row "then SIGKILL, and a start" "takes up its jobs" (str "all " (count @acknowledged) " acknowledged orders are there"))
+      (finally (server/kill again)))))
+
+;; ---- SIGTERM under load
+
+(defn- order-until-ended
+  "Places orders until the shop takes no more: the ids of those that were acknowledged, and the last answer."
+  [port]
+  (loop [ids []]
+    (let [answer (try
+                   (with-open [socket (client/connect port)] (place-order socket (random-uuid)))
+                   (catch java.net.ConnectException _ :refused)
+                   (catch java.io.IOException _ :reset))]
+      (if (int? answer)
+        (recur (conj ids answer))
+        [ids (if (vector? answer) (first answer) answer)]))))
+
+(deftest sigterm-under-load
+  (disk/with-folder
+    (fn [folder]
+      (let [running (start folder)
+            port (server/port running)
+            clients (mapv (fn [_] (future (order-until-ended port))) (range 20))
+            begun? #(with-open [socket (client/connect port)]
+                      (client/send-all socket (client/get-text "GET" "/orders/100"))
+                      (= 200 (first (client/read-response socket))))]
+        (mt/wait-until begun? {:timeout 60000})
+        (let [begin (System/nanoTime)
+              exit (server/terminate running)
+              took (quot (- (System/nanoTime) begin) 1000000)
+              answers (mapv deref clients)
+              ids (mapcat first answers)
+              again (start folder)]
+          (try
+            (is (= [] (lost (server/port again) ids)))
+            (finally (server/kill again)))
+          (is (= 0 exit) (server/said running))
+          (is (< took 20000) "it ends within its bound")
+          (is (every? #{:refused :reset 503} (map second answers)) (str/join "\n" (distinct (map second answers))))
+          (fault/print-row "SIGTERM while 20 clients place orders" (str "ends jobs and requests under way, with exit code 0 after " took " ms")
+                           (str "all " (count ids) " acknowledged orders are there after a start; the clients' last answers: "
+                                (pr-str (frequencies (map second answers))))))))))
