@@ -11,7 +11,7 @@
 
 (def ^:private echo (atom nil))
 
-(use-fixtures :once (fault/with-server echo #(fault/warmed-up (server/start "echo") client/echo)))
+(use-fixtures :once (fault/with-server "A server of lines" echo #(fault/warmed-up (server/start "echo") client/echo)))
 
 (deftest slow-lines
   (is (= {"" 200}

@@ -4,13 +4,16 @@
    [clojure.test :refer [is]]
    [magnetar.faults.client :as client]
    [magnetar.faults.server :as server]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (java.lang.management ManagementFactory)
+   (java.time LocalDate)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private ^:const mega 1048576)
 
-(def ^:private times "How often the healthy client asks before a fault, and after it." 300)
+(def ^:private times "How often the healthy client asks before a fault, and after it." 200)
 
 (def ^:private most-kept "Bytes of the heap that may be kept after a fault: caches, classes, compiled code's data." (* 16 mega))
 
@@ -18,14 +21,20 @@
   "The server, after the client has asked for a while: with its :port, what it holds when :idle, and how the healthy :ask."
   [running ask]
   (let [port (server/port running)]
-    (client/measure ask port #(<= 1500 (long %)))
+    (client/measure ask port #(<= 600 (long %)))
     (assoc running :port port :ask ask :idle (server/idle running))))
 
+(defn- print-head [title]
+  (let [system (ManagementFactory/getOperatingSystemMXBean)]
+    (println (format "\n### %s\n\nMeasured on %s on %d cores, at a load average of %.1f. Times are p50 / p99 in ms.\n"
+                     title (LocalDate/now) (.getAvailableProcessors system) (.getSystemLoadAverage system)))
+    (println "| fault | what the server does | before | during | after | at the peak | left behind |\n|---|---|---|---|---|---|---|")))
+
 (defn with-server
-  "A fixture: the server that (start) returns is in the atom while the tests run."
-  [holder start]
+  "A fixture: the server that (start) returns is in the atom while the tests run. The table gets the title."
+  [title holder start]
   (fn [tests]
-    (println "\n| fault | what the server does | before | during | after | at the peak | left behind |\n|---|---|---|---|---|---|---|")
+    (print-head title)
     (reset! holder (start))
     (try
       (tests)

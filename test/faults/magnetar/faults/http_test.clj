@@ -18,7 +18,7 @@
         running (fault/warmed-up (server/start "http" certfile keyfile) client/hello)]
     (assoc running :tls-port (server/port running "tls-port"))))
 
-(use-fixtures :once (fault/with-server web start))
+(use-fixtures :once (fault/with-server "An HTTP server" web start))
 
 (defn- statuses
   "How often the answers have each status; other answers as they are."

@@ -46,7 +46,7 @@
 (defn- options [folder]
   ["--port" "0" "--appendonly" "yes" "--appendfsync" "always" "--dir" folder "--proto-max-bulk-len" "4194304" "--pubsub-buffer" "1048576"])
 
-(use-fixtures :once (fault/with-server kv #(fault/warmed-up (apply server/start "kv" (options @folder)) set-and-get)))
+(use-fixtures :once (fault/with-server "The example kv" kv #(fault/warmed-up (apply server/start "kv" (options @folder)) set-and-get)))
 
 ;; ---- clients
 

@@ -50,7 +50,7 @@
 (defn- start [folder]
   (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1"))
 
-(use-fixtures :once (fault/with-server shop #(fault/warmed-up (start @folder) place)))
+(use-fixtures :once (fault/with-server "The example shop" shop #(fault/warmed-up (start @folder) place)))
 
 ;; ---- clients
 
