@@ -3,7 +3,7 @@
   (:require
    [clojure.string :as str])
   (:import
-   (java.io ByteArrayOutputStream IOException)
+   (java.io BufferedInputStream ByteArrayOutputStream Closeable InputStream IOException)
    (java.net InetSocketAddress Socket SocketTimeoutException StandardSocketOptions)
    (java.nio ByteBuffer)
    (java.nio.channels SelectionKey Selector SocketChannel)
@@ -20,24 +20,29 @@
   ^bytes [text]
   (.getBytes (str text) StandardCharsets/ISO_8859_1))
 
+(deftype Connection [^Socket socket ^InputStream in]
+  Closeable
+  (close [_] (.close socket)))
+
 (defn connect
-  "A socket to the port."
-  ^Socket [port]
-  (doto (Socket. "127.0.0.1" (int port))
-    (.setTcpNoDelay true)
-    (.setSoTimeout limit-ms)))
+  "A connection to the port."
+  ^java.io.Closeable [port]
+  (let [socket (doto (Socket. "127.0.0.1" (int port))
+                 (.setTcpNoDelay true)
+                 (.setSoTimeout limit-ms))]
+    (Connection. socket (BufferedInputStream. (.getInputStream socket)))))
 
 (defn send-all
   "Sends bytes, or the text as it is."
-  [^Socket socket data]
-  (doto (.getOutputStream socket)
+  [^Connection connection data]
+  (doto (.getOutputStream ^Socket (.-socket connection))
     (.write (if (bytes? data) ^bytes data (bytes-of data)))
     (.flush)))
 
 (defn read-until
   "What the server sends until the text so far ends like this, or the stream ends."
-  ^String [^Socket socket end]
-  (let [in (.getInputStream socket)
+  ^String [^Connection connection end]
+  (let [^InputStream in (.-in connection)
         text (StringBuilder.)]
     (loop []
       (let [b (.read in)]
@@ -49,24 +54,23 @@
 
 (defn read-line-of
   "The next line, with its end."
-  [socket]
-  (read-until socket "\n"))
+  [connection]
+  (read-until connection "\n"))
 
 (defn read-response
   "One HTTP response with a length: [status body]."
-  [^Socket socket]
-  (let [head (read-until socket "\r\n\r\n")
+  [^Connection connection]
+  (let [head (read-until connection "\r\n\r\n")
         length (some-> (re-find #"(?i)content-length: (\d+)" head) second parse-long)]
     [(some-> (re-find #"^HTTP/1.1 (\d+)" head) second parse-long)
-     (String. (.readNBytes (.getInputStream socket) (int (or length 0))) StandardCharsets/UTF_8)]))
+     (String. (.readNBytes ^InputStream (.-in connection) (int (or length 0))) StandardCharsets/UTF_8)]))
 
 (defn read-rest
   "[text end] that the server sends until the end of the connection, which is :closed, :reset, or :late if it does not come."
-  [^Socket socket]
+  [^Connection connection]
   (let [out (ByteArrayOutputStream.)
-        in (.getInputStream socket)
         end (try
-              (.transferTo in out)
+              (.transferTo ^InputStream (.-in connection) out)
               :closed
               (catch SocketTimeoutException _ :late)
               (catch IOException _ :reset))]
@@ -135,10 +139,10 @@
           (mapv (fn [i] (.submit threads ^Callable (fn [] (f i)))) (range n)))))
 
 (defn reset
-  "Closes the socket by a reset."
-  [^Socket socket]
-  (.setSoLinger socket true 0)
-  (.close socket))
+  "Closes the connection by a reset."
+  [^Connection connection]
+  (.setSoLinger ^Socket (.-socket connection) true 0)
+  (.close connection))
 
 (defn exchange
   "Sends the data, and reads to the end: [text end]. What cannot be sent any more ends the sending."
@@ -152,10 +156,10 @@
 (defn half-close
   "Sends the text, shuts the sending side, and reads to the end: [text end]."
   [port text]
-  (with-open [socket (connect port)]
-    (send-all socket text)
-    (.shutdownOutput socket)
-    (read-rest socket)))
+  (with-open [connection (connect port)]
+    (send-all connection text)
+    (.shutdownOutput ^Socket (.-socket ^Connection connection))
+    (read-rest connection)))
 
 (defn garbage
   "n bytes of the seed."
@@ -247,4 +251,4 @@
 (defn close-all
   "Closes the connections."
   [closeables]
-  (run! #(.close ^java.io.Closeable %) closeables))
+  (run! #(.close ^Closeable %) closeables))

@@ -82,12 +82,19 @@
   (boolean (mt/wait-until #(<= (long (:descriptors (server/held running))) (+ 4 (long (:descriptors idle))))
                           {:timeout client/limit-ms :else nil})))
 
+(defn- held-at-peak
+  "What the server holds beyond the idle one, after a wait for n descriptors, which may not come."
+  [{:keys [idle] :as running} n]
+  (let [beyond #(merge-with - % idle)]
+    (mt/wait-until #(<= (long n) (long (:descriptors (beyond (server/held running))))) {:timeout 2000 :else nil})
+    (beyond (server/most-held running))))
+
 (defn withstand
-  "Calls (attack port at-peak) while the healthy client asks, and checks the server. The attack calls (at-peak) once it holds most.
-  Prints a row with the words of what the server `does`. :most-held are the bytes of heap that it may take at the peak. Returns the value of attack."
+  "Calls (attack port at-peak) while the healthy client asks, and checks the server. The attack calls (at-peak) when it holds most, or (at-peak n)
+  if the server may not have accepted its n connections yet. Prints a row with the words of what the server `does`. :most-held are the bytes of heap that it may take at the peak. Returns the value of attack."
   [{:keys [port ask idle] :as running} fault does {:keys [most-held] :or {most-held (* 64 mega)}} attack]
   (let [peak (atom nil)
-        at-peak #(reset! peak (merge-with - (server/most-held running) idle))
+        at-peak (fn [& [n]] (reset! peak (held-at-peak running (or n 0))))
         quiet #(client/measure ask port (fn [n] (<= (long times) (long n))))
         before (quiet)
         attacking (future (attack port at-peak))

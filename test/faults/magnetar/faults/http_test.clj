@@ -7,6 +7,7 @@
    [magnetar.faults.client :as client]
    [magnetar.faults.fault :as fault :refer [withstand]]
    [magnetar.faults.server :as server]
+   [magnetar.net :as net]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
@@ -28,21 +29,25 @@
 (defn- status [text]
   (ffirst (statuses [text])))
 
+(defn- said
+  "The statuses of the answers to slow clients. A byte that arrives after the end resets the connection: then a client may not see its answer."
+  [answers]
+  (disj (set (map status (keys answers))) ""))
+
 (deftest slow-loris
   (let [answers (withstand @web "slow-loris: 200 clients send a head a byte at a time" "408 after the 2 s of its `:header-timeout`" nil
                            (fn [port at-peak]
-                             (let [looked (delay (at-peak))]
+                             (let [looked (delay (future (at-peak 200)))]
                                (client/dribble port 200 "GET /hello HTTP/1.1\r\nHost: test\r\nX-Slow: " "x" #(do @looked false)))))]
-    (is (= #{408} (set (keys (statuses (mapcat (fn [[text n]] (repeat n text)) answers))))))))
+    (is (= #{408} (said answers)))))
 
 (deftest slow-bodies
   (let [head (client/get-text "POST" "/echo" "Content-Length: 100000")
         answers (withstand @web "200 clients send a body a byte at a time" "408 after the 4 s of its `:request-timeout`" nil
                            (fn [port at-peak]
-                             (let [looked (delay (at-peak))]
+                             (let [looked (delay (future (at-peak 200)))]
                                (client/dribble port 200 head "x" #(do @looked false)))))]
-    ;; a byte that arrives after the end resets the connection, and then the client may not see the answer before it
-    (is (= #{408} (disj (set (map status (keys answers))) "")))))
+    (is (= #{408} (said answers)))))
 
 (deftest half-closed-sockets
   (let [answers (withstand @web "200 clients shut their sending side and read" "answers a short request, then closes" nil
@@ -87,6 +92,13 @@
     (is (every? #(or (= ["" :reset] %) (= 400 (status (first %)))) answers)
         (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))))
 
+(defn- get-with-tls
+  "What the server at the port answers to a client of TLS that checks its certificate."
+  [port]
+  (with-open [^java.io.Closeable conn (net/connect "127.0.0.1" port {:active false :as :string :tls {:cacertfile (certificates/path "ca.pem")}})]
+    (net/send conn (client/get-text "GET" "/hello" "Connection: close"))
+    (apply str (take-while some? (repeatedly #(net/recv conn {:timeout client/limit-ms}))))))
+
 (deftest garbage-where-tls-is-spoken
   (let [texts [(client/garbage 1 1000) (client/bytes-of (client/get-text "GET" "/hello")) client/client-hello (byte-array 0)]
         port-of-tls (:tls-port @web)
@@ -96,16 +108,17 @@
                           (let [clients (future (client/in-parallel 200 #(second (client/exchange port-of-tls (texts (rem (long %) 4))))))]
                             (at-peak)
                             @clients)))]
-    (is (= #{} (disj (set ends) :closed :reset)))))
+    (is (= #{} (disj (set ends) :closed :reset)))
+    (is (= 200 (status (get-with-tls port-of-tls))) "TLS goes on")))
 
 (defn- deaf-to
   "n clients that never read what the path answers."
   [n fault path does]
   (is (= :cut
-         (withstand @web fault does nil
+         (withstand @web fault does {:most-held (* 96 1048576)}
                     (fn [port at-peak]
                       (let [clients (vec (repeatedly n #(client/open-deaf port (client/get-text "GET" path))))]
-                        (at-peak)
+                        (at-peak n)
                         (let [cut? (fault/cut @web)]
                           (client/close-all clients)
                           (if cut? :cut :open))))))))

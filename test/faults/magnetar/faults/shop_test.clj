@@ -59,7 +59,7 @@
     (is (= {:open 100}
            (withstand @shop "100 clients send an order a byte at a time, and leave" "waits, for 30 s at most (`:request-timeout`)" nil
                       (fn [port at-peak]
-                        (let [looked (delay (future (at-peak)))]
+                        (let [looked (delay (future (at-peak 100)))]
                           (client/dribble port 100 head "x" #(realized? @looked)))))))))
 
 (deftest connects-and-resets
