@@ -37,9 +37,12 @@
 (defn- set-and-get [socket _]
   (let [n (swap! last-key inc)
         k (str "order-" n)]
-    (and (= "+OK" (ask socket "SET" k n))
-         (do (swap! acknowledged assoc k (str n)) true)
-         (= (str n) (value-of socket k)))))
+    (client/right-or ["+OK" (str n)]
+                     [(let [answer (ask socket "SET" k n)]
+                        (when (= "+OK" answer)
+                          (swap! acknowledged assoc k (str n)))
+                        answer)
+                      (value-of socket k)])))
 
 (defn- lost
   "The keys of the map whose value the server at the port does not have."

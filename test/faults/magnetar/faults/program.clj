@@ -34,9 +34,10 @@
   (.halt (Runtime/getRuntime) 3))
 
 (defn- start-answering []
-  (doto (Thread. ^Runnable (bound-fn [] (answer-questions)) "questions")
-    (.setDaemon true)
-    (.start)))
+  (let [^Runnable answer (bound-fn* answer-questions)]
+    (doto (Thread. answer "questions")
+      (.setDaemon true)
+      (.start))))
 
 (defn- tell-port [what port]
   (println what port)

@@ -34,9 +34,9 @@
 
 (defn- place [socket _]
   (let [id (place-order socket (random-uuid))]
-    (when (int? id)
-      (swap! acknowledged conj id)
-      true)))
+    (if (int? id)
+      (boolean (swap! acknowledged conj id))
+      [:got id])))
 
 (defn- lost
   "The ids of which the shop at the port has no order."
