@@ -3,7 +3,7 @@
   (:require
    [clojure.string :as str])
   (:import
-   (java.io BufferedInputStream ByteArrayOutputStream Closeable InputStream IOException)
+   (java.io BufferedInputStream ByteArrayOutputStream Closeable IOException InputStream)
    (java.net InetSocketAddress Socket SocketTimeoutException StandardSocketOptions)
    (java.nio ByteBuffer)
    (java.nio.channels SelectionKey Selector SocketChannel)
