@@ -47,6 +47,14 @@
       (f (str folder))
       (finally (run! io/delete-file (reverse (file-seq folder)))))))
 
+(defn keeping
+  "A fixture: the path of a new folder is in the atom while the tests run."
+  [holder]
+  (fn [tests]
+    (with-folder (fn [folder]
+                   (reset! holder folder)
+                   (tests)))))
+
 (def possible?
   "May this user mount a disk for itself?"
   (delay (with-folder (fn [folder]

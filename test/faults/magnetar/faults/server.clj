@@ -28,7 +28,8 @@
     (if-some [[_ answer] (re-find #"^counts (\{.*)" line)]
       (.put answers (edn/read-string answer))
       (swap! said conj line)))
-  (.put answers :ended))
+  (.put answers :ended)
+  (swap! said conj :ended))
 
 (defn start-command
   "Starts the command, which starts a server in the end."
@@ -53,14 +54,26 @@
   {"port" #"^port (\d+)|^Ready to accept connections on .*:(\d+)|^The shop is open at http://.*:(\d+)/"
    "tls-port" #"^tls-port (\d+)"})
 
+(defn- await-said
+  "Waits until (f lines) is not nil for what the server has printed; returns that value, nil after a minute."
+  [{:keys [said]} f]
+  (let [found (promise)
+        look #(some->> (f %) (deliver found))]
+    (add-watch said found (fn [_ _ _ lines] (look lines)))
+    (try
+      (look @said)
+      (deref found 60000 nil)
+      (finally (remove-watch said found)))))
+
 (defn port
   "Waits until the server listens; returns its port."
   ([server] (port server "port"))
-  ([{:keys [^Process process said]} word]
-   (let [told #(some (fn [line] (second (remove nil? (re-find (port-pattern word) line)))) @said)]
-     (mt/wait-until #(or (told) (not (.isAlive process))) {:timeout 60000})
-     (or (some-> (told) parse-long)
-         (throw (ex-info "The server has ended." {:said @said}))))))
+  ([{:keys [said] :as server} word]
+   (let [port-in (fn [line] (if (= :ended line) line (second (remove nil? (re-find (port-pattern word) line)))))
+         told (await-said server #(some port-in %))]
+     (if (string? told)
+       (parse-long told)
+       (throw (ex-info "The server does not listen." {:said @said}))))))
 
 (defn ask
   "The server's answer to the question."

@@ -5,7 +5,6 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
-   [magnetar.dev.child :as child]
    [magnetar.faults.client :as client]
    [magnetar.faults.disk :as disk]
    [magnetar.faults.fault :as fault :refer [withstand]]
@@ -17,7 +16,7 @@
 ;; ---- a client that remembers what was acknowledged
 
 (def ^:private shop (atom nil))
-(def ^:private folder (delay (str (child/temp-folder "faults"))))
+(def ^:private folder (atom nil))
 (def ^:private acknowledged "Ids of orders." (atom #{}))
 
 (defn- order-text [k]
@@ -42,15 +41,18 @@
   "The ids of which the shop at the port has no order."
   [port ids]
   (with-open [socket (client/connect port)]
-    (vec (remove (fn [id]
-                   (client/send-all socket (client/get-text "GET" (str "/orders/" id)))
-                   (= 200 (first (client/read-response socket))))
-                 ids))))
+    (let [found (fn [ids]
+                  (client/send-all socket (apply str (map #(client/get-text "GET" (str "/orders/" %)) ids)))
+                  (zipmap ids (repeatedly (count ids) #(first (client/read-response socket)))))
+          there (into {} (map found) (partition-all 20 ids))]
+      (remove #(= 200 (there %)) ids))))
 
 (defn- start [folder]
   (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1"))
 
-(use-fixtures :once (fault/with-server "The example shop" shop #(fault/warmed-up (start @folder) place)))
+(use-fixtures :once
+  (disk/keeping folder)
+  (fault/with-server "The example shop" shop #(fault/warmed-up (start @folder) place)))
 
 ;; ---- clients
 
@@ -93,15 +95,16 @@
 ;; ---- SIGTERM under load
 
 (defn- order-until-ended
-  "Places orders until the shop takes no more: the ids of those that were acknowledged, and the last answer."
-  [port]
+  "Places orders until the shop takes no more: the ids of the acknowledged ones, and the last answer. The atom counts the orders."
+  [port total]
   (loop [ids []]
     (let [answer (try
                    (with-open [socket (client/connect port)] (place-order socket (random-uuid)))
                    (catch java.net.ConnectException _ :refused)
                    (catch java.io.IOException _ :reset))]
       (if (int? answer)
-        (recur (conj ids answer))
+        (do (swap! total inc)
+            (recur (conj ids answer)))
         [ids (if (vector? answer) (first answer) answer)]))))
 
 (deftest sigterm-under-load
@@ -109,11 +112,9 @@
     (fn [folder]
       (let [running (start folder)
             port (server/port running)
-            clients (mapv (fn [_] (future (order-until-ended port))) (range 20))
-            begun? #(with-open [socket (client/connect port)]
-                      (client/send-all socket (client/get-text "GET" "/orders/100"))
-                      (= 200 (first (client/read-response socket))))]
-        (mt/wait-until begun? {:timeout 60000})
+            total (atom 0)
+            clients (mapv (fn [_] (future (order-until-ended port total))) (range 20))]
+        (mt/wait-until #(<= 60 (long @total)) {:timeout 60000})
         (let [begin (System/nanoTime)
               exit (server/terminate running)
               took (quot (- (System/nanoTime) begin) 1000000)
