@@ -48,7 +48,7 @@
       (remove #(= 200 (there %)) ids))))
 
 (defn- start [folder]
-  (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1"))
+  (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1" "--max-queue" "100000"))
 
 (use-fixtures :once
   (disk/keeping folder)
