@@ -45,7 +45,7 @@
   (sources/text "pom.xml"))
 
 (deftest a-library-that-deps-edn-gains-is-found-and-written-into-the-poms
-  (planted {"deps.edn" "{:deps {a/b {:mvn/version \"1\"}}}", "http/deps.edn" "{}", "pom.xml" generated, "core/pom.xml" generated,
+  (planted {"deps.edn" "{:deps {a/b {:mvn/version \"1\"}}}", "http/deps.edn" "{}", "pom.xml" generated, "core/pom.xml" generated
             "http/pom.xml" generated}
     (let [before (fixed "{:deps {a/b {:mvn/version \"1\"}}}")]
       (is (str/includes? before "<id>library</id>"))
