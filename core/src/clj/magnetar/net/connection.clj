@@ -24,8 +24,11 @@
    (java.io Closeable IOException Writer)
    (java.net SocketTimeoutException)
    (java.nio.charset StandardCharsets)
+   (java.util.concurrent.atomic AtomicBoolean)
    (java.util.concurrent.locks ReentrantLock)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Owned)
+   (magnetar.kernel.time Timer Wheel)
    (magnetar.net.framing Undecodable)))
 
 (set! *warn-on-reflection* true)
@@ -274,21 +277,31 @@
   (using-socket "send" conn (transport/write (.-socket conn) bytes #(touch conn))))
 
 (defn- close-late
-  "Closes the connection if the promise is not delivered in time. This ends the write of another thread, since
-  a write has no time limit."
-  [^Connection conn written deadline]
-  (when (= ::late (deref written (clock/millis (clock/left deadline)) ::late))
+  "Closes the connection if the send is still under way. This ends the write of another thread, since a write
+  has no time limit."
+  [^Connection conn ^AtomicBoolean under-way]
+  (when (.getAndSet under-way false)
     (swap! (.-state conn) #(if (:closed %) % (assoc % :late? true)))
     (close conn)))
+
+(defn- limit-of-send
+  "The timer that lets a fiber close the connection. A close is too much for the thread of the timers."
+  ^Timer [conn under-way deadline]
+  (proxy [Timer] [deadline]
+    (expire [] (fibers/dispatch (str "send time-out of " conn) #(close-late conn under-way)))))
 
 (defn- write-until [conn bytes deadline]
   (if (= clock/infinite deadline)
     (write conn bytes)
-    (let [written (promise)]
-      (fibers/dispatch (str "send time-out of " conn) #(close-late conn written deadline))
+    (let [wheel (Wheel/of (.environment (Fiber/current)))
+          under-way (AtomicBoolean. true)
+          timer (limit-of-send conn under-way deadline)]
+      (.add wheel timer)
       (try
         (write conn bytes)
-        (finally (deliver written true))))))
+        (finally
+          (.set under-way false)
+          (.cancel wheel timer))))))
 
 (defn send-data
   "Sends the data, as a packet; packets of several threads do not mix."
