@@ -1,5 +1,5 @@
 (ns magnetar.http
-  "Serves HTTP: calls a function of Ring's request map on a fiber a request.
+  "Serves HTTP: calls a Ring handler for each request, on a fiber of its own.
 
     (def server (http/start (fn [request] {:status 200 :headers {} :body (str \"hello \" (:uri request) \"\\n\")})
                             {:port 0 :host \"127.0.0.1\"}))
@@ -26,7 +26,8 @@
 
     :port             where to listen, 0 for a free port. Default 8080
     :host             the address of this machine to listen on. Default: all of them
-    :tls              a map of the options of TLS of `magnetar.net/listen`, as {:certfile .. :keyfile ..}.
+    :tls              a map of the options of TLS of `magnetar.net/listen`, as {:certfile .. :keyfile ..},
+                      except :alpn-preferred-protocols: the server chooses HTTP/2 or HTTP/1.1 itself.
                       Default: no TLS
     :http2            false: HTTP/1.1 alone. Default true
     :request-timeout  how long a request may take until the handler has returned, a duration or :infinity. The
@@ -39,14 +40,15 @@
     :max-body         the most bytes of the body of a request. Default 1048576 (1 MiB)
     :header-timeout   how long the head of a request may take to arrive. Default 10000 ms
     :idle-timeout     how long a connection may be without a request, a body may be without a byte, and a
-                      client may take to read a part of a response, 64 KiB at most. Default 60000 ms
+                      client may take to read a part of a response: 64 KiB of a string or array, 16 KiB of a
+                      File or InputStream, or one value of a channel or seq. Default 60000 ms
     :max-connections  how many connections may be open; others wait to be accepted. Default 10000
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
     :max-events       how many resets, pings, settings and other small frames of HTTP/2 one connection may
                       send in a second before it is closed. Default 128
     :drain-timeout    how long a server of `start-link` lets requests end when it stops. Default 3000 ms
 
-  The artifact is magnetar:magnetar-http. Jetty logs by SLF4J: add a back end of it to see that.
+  The artifact is magnetar/magnetar-http. Jetty logs through SLF4J: add an SLF4J back end to see its log.
 
   Require it as `[magnetar.http :as http]`."
   {:added "0.2"}
@@ -118,8 +120,9 @@
   "Starts a server as a process that is linked to this process.
 
   The server stops when the process ends. On :shutdown it first lets the requests in progress end, at most for
-  :drain-timeout. Those that are cancelled then have another second to clean up, so the :shutdown of the child
-  spec has to be more than a second longer. A kill closes the port and the connections at once.
+  :drain-timeout. The others are cancelled, and have one more second to clean up. So the child's :shutdown has
+  to exceed :drain-timeout by more than a second. The defaults, 5000 ms and 3000 ms, do. A kill closes the
+  port and the connections at once.
 
   Returns [:ok pid], or [:error why] where why is a map with a :magnetar/reason, as of a port in use.
 
@@ -172,9 +175,11 @@
 
   It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
   not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
-  of a response that has begun. A `stop` during another one ends it after its own :timeout. A `stop` of a
-  server that has stopped returns 0. A handler, or a function of a WebSocket, may stop its own server: it is
-  not waited for, and may take as long again to answer, a second at least.
+  of a response that has begun. A second `stop` may have a shorter :timeout, which then ends both. A `stop` of
+  a server that has stopped returns 0.
+
+  A handler or WebSocket function may stop its own server. `stop` does not wait for that caller. The caller
+  has another :timeout, at least a second, to answer.
 
   Blocks until all requests have ended, at most a second longer than :timeout.
 
@@ -241,11 +246,13 @@
                   :on-close (fn [socket code reason] ..)}, each of them optional. They are called one after
                   the other, and may block. If one throws, that is reported, and the socket is closed with
                   1011
-    channels      {:in ch :out ch}. Messages are put on :in, and what is put on :out is sent. If one of them
-                  is closed, the socket is closed with 1000. If the socket closes, both are closed
-    a process     its pid. It gets [:ws socket message], [:ws-error socket why] and [:ws-closed socket code
-                  reason]. :active says how many messages, as in `magnetar.net`. The socket is closed with
-                  1001 if the process ends
+    channels      {:in ch :out ch}. Messages are put on :in, and what is put on :out is sent. Closing :out
+                  closes the socket with 1000. Closing :in closes it when the client sends its next message.
+                  If the socket closes, both are closed. Either channel may be left out
+    a process     its pid. It gets [:ws socket message], [:ws-passive socket], [:ws-error socket why] and
+                  [:ws-closed socket code reason]. why is :emsgsize, :einval, :etimedout or :closed. :active
+                  says how many messages, as in `magnetar.net`. The socket is closed with 1001 if the process
+                  ends
     a listener    of ring.websocket.protocols
 
   A message is a string, or an array of bytes; a listener of Ring gets a ByteBuffer. While the peer works on a
@@ -259,11 +266,12 @@
   Options:
     :max-message    the most bytes of a message of the client. A longer one closes with 1009. Default 65536
     :origins        which pages of a browser may open it: a set of origins as \"https://shop.example\", or
-                    :any. Others get status 403. Default: pages of the same host. Clients that send no Origin
-                    are not browsers, and may
+                    :any. Others get status 403. Default: pages of the same host and port, with TLS if the
+                    server has it. Clients that send no Origin are not browsers, and may
     :protocols      subprotocols, the best one first. The first that the client offers is chosen. Default []
-    :idle-timeout   how long the client may be silent, a duration or :infinity. It is sent pings, which it
-                    answers by itself. After it the socket is closed with 1001. Default 30000 ms
+    :idle-timeout   how long the client may be silent, a duration or :infinity. The server sends pings, which
+                    a client answers automatically. A client that stays silent for so long is closed with
+                    1001. Default 30000 ms
     :send-timeout   how long a send may wait for its turn, and then for the client to read. After it the
                     connection is cut. Default 30000 ms
     :close-timeout  how long the peer and the client may take once one side has closed, and then :on-close.

@@ -98,10 +98,13 @@
 (defn close
   "Closes a WebSocket, with a code and a reason; returns nil.
 
-  The code is 1000 if it is left out. Programs have the codes from 3000 to 4999. The reason is a string of at
-  most 123 bytes. Messages of the client that come later are dropped. Nothing happens if it is closed already.
+  The code is 1000 by default. A program's own codes are 3000 to 4999; the protocol's codes, such as 1001 or
+  1011, may be sent too. The reason is a string of at most 123 bytes. Messages of the client that come later
+  are dropped. Nothing happens if it is closed already.
 
   Never waits. The function :on-close is called when the client has answered, or after :close-timeout.
+
+  Throws an IllegalArgumentException for another code, or for a reason that is too long.
 
   Example:
 
