@@ -12,9 +12,9 @@
     (net/send client \"hello\\n\")
     (net/recv served) ;=> \"hello\\n\"
 
-  A packet is what one `recv` returns, or one message has: a line, so many bytes, or what :packet says. A
-  connection with {:active false} is passive, a stream: `recv` waits for the next packet. Otherwise it is
-  active, and its data are messages to the process that owns it:
+  A packet is the data of one `recv` or one message. :packet says how the bytes are cut. A connection with
+  {:active false} is passive, a stream: `recv` waits for the next packet. Otherwise it is active, and its data
+  are messages to the process that owns it:
 
     [:tcp conn data]        a packet
     [:tcp-closed conn]      the other side has closed it, or shut its sending side. All data came before, and
@@ -41,9 +41,10 @@
     :send-timeout  for how long a `send` may take. Then it throws, and the connection is closed, as a part may
                    have been sent. Default :infinity
     :idle-timeout  for how long no byte may arrive or be sent. Bytes count as sent when the system's buffer
-                   takes them, for a slow reader in large steps. A `recv` or a wait for a message finds it
-                   out: it first takes bytes that have arrived, then the connection is closed with :etimedout.
-                   A connection that nothing reads stays open. Default :infinity
+                   takes them, for a slow reader in large steps. A `recv`, or the wait for a message, checks
+                   it. Bytes that have arrived are read first. If no byte has arrived, the connection is
+                   closed with the reason :etimedout. A connection that nothing reads stays open. Default
+                   :infinity
     :exit-on-close false: an active connection stays open for `send` when the other side has ended its stream,
                    and the owner closes it. Default true
     :nodelay       true: small packets are sent at once (TCP_NODELAY). Default true
@@ -67,11 +68,12 @@
   does it, or `handshake`. Options in the map :tls, with Erlang's names; files are PEM:
 
     :certfile, :keyfile     the certificate of this side, with those between it and its authority, and its
-                            private key (PKCS#8). The key may stand in the :certfile. A server needs them
+                            private key (PKCS#8). The key may stand in the :certfile. A server needs them, or
+                            a :context
     :cacertfile             certificates of the authorities to trust. Default for a client: those of the JDK
-    :verify                 :verify-peer: the certificate of the other side is checked, by a client with the
-                            name of the host. Default for a client. A server asks for one then, and needs
-                            :cacertfile. :verify-none: no check. Default for a server
+    :verify                 :verify-peer: a client checks the server's certificate and host name. A server
+                            asks for a client certificate, and needs :cacertfile or :context. :verify-none:
+                            no check. Default: :verify-peer for a client, :verify-none for a server
     :fail-if-no-peer-cert   of a server with :verify-peer. true: a client has to have a certificate
     :server-name-indication of a client: the name of the host to ask for and to check, in place of the one
                             that it connects to. :disable: asks for none, and checks no name
@@ -79,11 +81,11 @@
     :alpn-advertised-protocols, :alpn-preferred-protocols
                             names of protocols, of a client and of a server, such as [\"h2\" \"http/1.1\"]
     :versions               of :tlsv1.3 and :tlsv1.2, a vector. Default both
-    :handshake-timeout      for how long a handshake may take. Then the connection fails. Default 10000
+    :handshake-timeout      how long a handshake may take before the connection fails. Default 10000 ms
     :context                a javax.net.ssl.SSLContext in place of the files, for key stores and the rest
 
   Files that have changed are read again for the next handshake, so that a certificate is renewed without a
-  restart. Where the new ones will not do, that is reported, and the old ones stay.
+  restart. Invalid new files are reported, and the old ones stay in use.
 
   {:active true} is dangerous with an unbounded mailbox, since a fast sender fills the memory. Use :once or a
   number, or a mailbox with {:capacity n}: while it is full, nothing is read, and TCP slows the sender down.
@@ -131,8 +133,8 @@
   closed. A file that a dead program has left is replaced.
 
   It belongs to this process, and is closed when the process ends. Connections that it accepts have its
-  options. A name as :host is looked up on a platform thread. While this program has as many open files as it
-  may have, the listener reports it and tries again every second.
+  options. A name as :host is looked up on a platform thread. While this program has no free file descriptor,
+  the listener reports that once. It tries again after 10 ms, then after longer pauses, up to a second.
 
   Throws an ExceptionInfo if the port or path is in use (:eaddrinuse), the host has no address (:nxdomain), or
   a file of :tls will not do.
@@ -146,8 +148,8 @@
     :reuse-address  true: the port can be taken although old connections of it linger. Not for a path.
                     Default true
     :max-connections
-                    how many of its connections may be open at once. `accept` waits for the end of one, and
-                    the system keeps so many others as :backlog says. Default: no limit
+                    how many of its connections may be open at once. `accept` then waits for one to close.
+                    The system queues as many more as :backlog says. Default: no limit
     :tls            a map: the connections have TLS, see the namespace. Not for a path
 
   Example:
@@ -218,9 +220,9 @@
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
   thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time.
-  The addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The time-out includes
-  the look-up. One that comes too late is abandoned. An address that does not answer is left after its share
-  of the time, two seconds or more.
+  The addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The :timeout includes
+  the look-up, which is abandoned when time runs out. With several addresses, each gets a share of the time,
+  at least two seconds.
 
   Blocks until the connection is there; a fiber parks.
 
@@ -234,7 +236,7 @@
     :active, :packet, :max-packet, :as, :send-timeout, :idle-timeout, :exit-on-close, :nodelay, :keepalive,
     :linger, :recbuf, :sndbuf
               options of the connection, see the namespace
-    :tls      true or a map: the connection has TLS, see the namespace
+    :tls      true or a map: the connection has TLS, see the namespace. Not for a path
     :timeout  how long to wait. Default :infinity, which leaves it to the system
     :else     what to return when time runs out
 
@@ -296,8 +298,8 @@
   message; messages that have arrived stay in its mailbox. Nothing happens if it is closed already. Each of
   them is a java.io.Closeable, for `with-open`.
 
-  A fiber sends the end of a TLS stream, within a second, and `close` does not wait for it. A program that
-  ends at once calls `shutdown` with :write before, which sends the end itself, or `drain`.
+  A fiber sends the end of a TLS stream, within a second, and `close` does not wait for it. If the program is
+  about to exit, call `shutdown` with :write before `close`, or call `drain`, so that the end is sent.
 
   Example:
 
@@ -346,8 +348,8 @@
   After :write the other side gets what was sent, then the end of the stream. It can still answer, except with
   TLS 1.2, which ends both directions at once. Close the connection when it is done.
 
-  Blocks with TLS, while another thread sends, and until the end is sent. If the other side does not take that
-  within a second, the connection is lost.
+  Blocks with TLS while another thread sends, and until the end is sent. A peer that does not accept the end
+  within a second loses the connection.
 
   Example:
 
@@ -441,7 +443,8 @@
   Any thread may do it. {:active :once} asks for the next packet as a message. A number is added to what is
   left of one before, up to 32767. After {:active false} no message follows, except one that is on its way. A
   new :packet applies to the bytes that no packet has taken. A `recv` that waits gets the next packet, also if
-  the connection becomes active; messages follow. A new :packet or :idle-timeout reaches it within 0.2 s.
+  the connection becomes active; messages follow. A new :packet or :idle-timeout takes effect in it within
+  0.2 s.
 
   Throws an ExceptionInfo (:closed) if the connection is closed, and an IllegalArgumentException if the
   numbers of :active exceed 32767 together.
