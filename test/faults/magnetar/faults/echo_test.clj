@@ -44,7 +44,7 @@
 
 (deftest garbage
   (let [does "sends back what it takes for lines, then closes"
-        ends (withstand @echo "200 clients send 32 KiB of random bytes, one a handshake of TLS" does nil
+        ends (withstand @echo "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" does nil
                         (fn [port _]
                           (conj (client/in-parallel 200 (fn [i] (second (client/half-close port (client/garbage i 32768)))))
                                 (second (client/half-close port client/client-hello)))))]

@@ -1,6 +1,7 @@
 (ns magnetar.faults.fault
   "A fault under which a server is watched by a healthy client: what is asserted of each, and the row of the table that it prints."
   (:require
+   [clojure.string :as str]
    [clojure.test :refer [is]]
    [magnetar.faults.client :as client]
    [magnetar.faults.server :as server]
@@ -26,7 +27,7 @@
 
 (defn- print-head [title]
   (let [system (ManagementFactory/getOperatingSystemMXBean)]
-    (println (format "\n### %s\n\nMeasured on %s on %d cores, at a load average of %.1f. Times are p50 / p99 / most, in ms.\n"
+    (println (format "\n### %s\n\nMeasured on %s on %d cores, at a load average of %.1f. Times are p50 / p99 / greatest, in ms.\n"
                      title (LocalDate/now) (.getAvailableProcessors system) (.getSystemLoadAverage system)))
     (println "| fault | what the server does | before | during | after | at the peak | left behind |\n|---|---|---|---|---|---|---|")))
 
@@ -41,7 +42,7 @@
       (finally (server/kill @holder)))))
 
 (defn- latency [{:keys [ms]}]
-  (format "%.2f / %.2f / %.0f" (client/percentile 50 ms) (client/percentile 99 ms) (apply max ms)))
+  (format "%.2f / %.2f / %.2f" (client/percentile 50 ms) (client/percentile 99 ms) (apply max ms)))
 
 (defn- plus [n word]
   (when (pos? (long n))
@@ -56,6 +57,12 @@
        (interpose ", ")
        (apply str)
        (#(if (= "" %) "nothing" %))))
+
+(defn in-words
+  "How requests ended, as in \"48 refused, 2 with status 503\". An end is a keyword, a status, or [status body]."
+  [ends]
+  (str/join ", " (for [[end n] (frequencies (map #(if (vector? %) (first %) %) ends))]
+                   (str n " " (if (int? end) (str "with status " end) (name end))))))
 
 (defn print-row
   "Prints a row without latencies."

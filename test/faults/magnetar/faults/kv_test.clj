@@ -105,7 +105,7 @@
                    (client/close-all clients))))))
 
 (deftest garbage
-  (let [answers (withstand @kv "200 clients send 32 KiB of random bytes, one a handshake of TLS" "an error for each line, or a protocol error and the end" nil
+  (let [answers (withstand @kv "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" "an error for each line, or a protocol error and the end" nil
                            (fn [port _]
                              (conj (client/in-parallel 200 #(client/half-close port (client/garbage % 32768)))
                                    (client/half-close port client/client-hello))))]

@@ -128,5 +128,5 @@
           (is (< took 20000) "it ends within its bound")
           (is (every? #{:refused :reset 503} (map second answers)) (str/join "\n" (distinct (map second answers))))
           (fault/print-row "SIGTERM while 20 clients place orders" (str "ends jobs and requests under way, with exit code 0 after " took " ms")
-                           (str "all " (count ids) " acknowledged orders are there after a start; the clients' last answers: "
-                                (pr-str (frequencies (map second answers))))))))))
+                           (str "all " (count ids) " acknowledged orders are there after a start; the clients' next orders: "
+                                (fault/in-words (map second answers)))))))))
