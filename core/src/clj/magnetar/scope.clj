@@ -525,9 +525,9 @@
   then, too. Operations of Magnetar throw at once, except one that waits in a socket: let f close that. A
   kill that follows another cancellation is not held back, nor is a cancellation of a scope inside body.
 
-  After f was called, body has not ended before f has returned: f does not meet the next work. Let body do
-  nothing else than what f ends. What body returns is returned even then, since it came in time. If f is
-  called before the work has begun, it finds nothing to end, and the interrupt ends the work in the end.
+  If f was called, `with-cancel` returns only after f has returned, so f cannot hit later work. Put only the
+  work that f ends into body. A value that body returns is returned, even after a cancellation. If f runs
+  before the work begins, it has no effect; the interrupt then ends the work.
 
   Returns the value of body.
 
