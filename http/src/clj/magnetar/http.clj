@@ -142,10 +142,18 @@
    (let [checked (checked "start-link" handler (if (map? options) (dissoc options :name) options))]
      (gs/start-link process [handler checked] (select-keys options [:name])))))
 
+(defn- process? [x]
+  (or (instance? Pid x) (ident? x) (vector? x)))
+
+(defn- pid-of [x]
+  (cond
+    (instance? Pid x) x
+    (or (ident? x) (#{:via :global} (first x))) (actor/whereis x)))
+
 (defn- server-of ^HttpServer [operation x]
   (cond
     (instance? HttpServer x) x
-    (or (instance? Pid x) (ident? x) (vector? x)) (gs/call x :server)
+    (process? x) (or (some-> (pid-of x) server/of-process) (gs/call x :server)) ; a process that starts knows it later
     :else (refusals/not-a-server operation x)))
 
 (defn port

@@ -40,10 +40,15 @@
 
 (declare close)
 
+;; The server of each process that owns one. A process that drains answers no call, and a request in progress may ask for the port or the status.
+(def ^:private ^ConcurrentHashMap owners (ConcurrentHashMap.))
+
 ;; `service` is what exchanges see of a server. `ended` is a channel that closes when the server stops.
 (deftype HttpServer [^Server jetty ^ServerConnector connector port service ended]
   Owned
-  (ownerDied [this _] (close this))
+  (ownerDied [this pid]
+    (.remove ^ConcurrentHashMap owners pid)
+    (close this))
 
   Object
   (toString [_] (str "#magnetar/http-server \"" (when-some [host (.getHost connector)] (str host ":")) port "\"")))
@@ -388,7 +393,15 @@
 (defn own
   "Lets the process own the server; false if it is dead."
   [pid server]
-  (owned/own pid server))
+  (.put owners pid server)
+  (or (owned/own pid server)
+      (do (.remove owners pid)
+          false)))
+
+(defn of-process
+  "The server that the process owns, or nil."
+  [pid]
+  (.get owners pid))
 
 (defn status
   "What the server does now."

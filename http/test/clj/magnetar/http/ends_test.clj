@@ -361,6 +361,27 @@
           (actor/receive [:EXIT supervisor _] nil)
           (is (refused? port)))))))
 
+(deftest a-request-may-ask-its-server-while-that-drains
+  (quietly
+    (fn []
+      (let [began (promise)
+            go (promise)
+            handler (fn [_]
+                      (deliver began true)
+                      (value-of go)
+                      {:status 200 :headers {} :body (pr-str [(http/port ::draining) (:running (http/status ::draining))])})
+            [_ pid] (http/start-link handler {:port 0 :host home :name ::draining :drain-timeout 1000000})
+            port (http/port pid)]
+        (with-open [socket (connect pid)]
+          (send-text socket (request-text "GET" "/metrics"))
+          (value-of began)
+          (actor/exit pid :shutdown)
+          (is (eventually (refused? port)))
+          (deliver go true)
+          (is (= (pr-str [port 1]) (:body (read-response socket))))
+          (actor/receive [:EXIT pid _] nil)
+          (is (thrown? Throwable (http/port pid))))))))
+
 (deftest a-kill-cuts-a-drain-short
   (quietly
     (fn []
