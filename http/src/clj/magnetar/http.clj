@@ -79,9 +79,10 @@
 
   It runs until `stop`. In a program of supervisors prefer `start-link`.
 
-  Throws an ExceptionInfo of :magnetar/port-in-use if it cannot listen there, and one of
-  :magnetar/bad-tls-file for a certificate that will not do. Throws an IllegalArgumentException for an option
-  that is wrong, or if the handler is not a function.
+  Throws an ExceptionInfo of :magnetar/port-in-use if another socket has the port, one of
+  :magnetar/socket-failed if it cannot listen there for another reason, and one of :magnetar/bad-tls-file for
+  a certificate that will not do. Throws an IllegalArgumentException for an option that is wrong, or if the
+  handler is not a function.
 
   Options: see the namespace.
 

@@ -7,6 +7,8 @@
    [magnetar.channel :as channel]
    [magnetar.dev.guide :as guide]
    [magnetar.http :as http]
+   [magnetar.http.refusals :as refusals]
+   [magnetar.http.server :as server]
    [magnetar.http.support :refer [client connect eventually exchange fetch for-version get-raw home limit-ms read-response request-text send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
@@ -15,7 +17,9 @@
    [ring.core.protocols :as protocols])
   (:import
    (java.io ByteArrayInputStream File IOException InputStream OutputStream)
-   (java.net Socket)))
+   (java.net Socket)
+   (java.nio.channels UnresolvedAddressException)
+   (magnetar.http.server HttpServer)))
 
 (set! *warn-on-reflection* true)
 
@@ -230,13 +234,33 @@
     :magnetar/bad-options "takes its options as a map; this is [:port 0]." #(http/start-link identity [:port 0])
     :magnetar/bad-options "takes its options as a map; this is (:timeout)." #(http/stop nil '(:timeout))
     :magnetar/not-a-server "`port` wants a server" #(http/port 1)
-    :magnetar/not-a-server "`stop` wants a server" #(http/stop nil)))
+    :magnetar/not-a-server "`stop` wants a server, as `magnetar.http/start` returns it; this is nil. A process" #(http/stop nil)
+    :magnetar/not-a-server "this is :web. A process of `start-link` is stopped by its supervisor, or by `magnetar.proc-lib/stop`." #(http/stop :web)))
 
 (deftest a-port-in-use-is-named
   (with-server [server identity nil]
     (let [[id message] (refused #(http/start identity {:port (http/port server) :host home}))]
       (is (= :magnetar/port-in-use id))
       (is (str/includes? message (str "cannot listen on 127.0.0.1:" (http/port server) ": another socket has that port"))))))
+
+(deftest a-host-that-is-not-of-this-machine-is-named
+  (doseq [[host start] [["192.0.2.1" #(http/start identity {:port 0 :host "192.0.2.1"})] ; an address for documentation
+                        ["none.test" #(throw (refusals/not-started {:host "none.test" :port 0} (IOException. (UnresolvedAddressException.))))]]]
+    (let [[id message] (refused start)]
+      (is (= :magnetar/socket-failed id))
+      (is (str/includes? message (str (pr-str host) " is no address of this machine."))))))
+
+(deftest a-want-of-descriptors-is-told-once-until-a-connection-opens
+  (with-failures [failures]
+    (with-server [^HttpServer server (fn [_] {:status 200 :headers {} :body "ok"}) nil]
+      (let [fail #(#'server/report-of-acceptor (IOException. "Too many open files") 8080 (.-service server))]
+        (fail)
+        (fail)
+        (is (= [[:magnetar/socket-failed :emfile]] (map (comp (juxt :magnetar/reason :reason) ex-data :error) @failures)))
+        (is (re-find #"port 8080 accepts no connection.*Raise the limit \(`ulimit -n`\)" (ex-message (:error (first @failures)))))
+        (get-raw server "/")
+        (fail)
+        (is (= 2 (count @failures)))))))
 
 (deftest a-simulation-refuses-servers
   (is (= :magnetar/not-simulated

@@ -5,9 +5,12 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.refusals :as net])
   (:import
-   (java.net BindException)))
+   (java.io IOException)
+   (java.net BindException)
+   (java.nio.channels UnresolvedAddressException)))
 
 (set! *warn-on-reflection* true)
 
@@ -17,15 +20,44 @@
 (defn- place [host port]
   (str (when host (str host ":")) port))
 
+(defn- not-of-this-machine? [^Throwable e]
+  (or (some-> (cause-of-kind BindException e) (net/reason nil) (= :eaddrnotavail))
+      (cause-of-kind UnresolvedAddressException e)))
+
+(defn- socket-failed [reason sentence {:keys [host port]} e]
+  (errors/failure (str "The HTTP server did not start on " (place host port) ": " sentence)
+                  {:magnetar/reason :magnetar/socket-failed :reason reason :host host :port port} e))
+
 (defn not-started
   "The error of a server that cannot listen."
-  [{:keys [host port]} ^Throwable e]
-  (if (cause-of-kind BindException e)
-    (errors/failure (str "The HTTP server cannot listen on " (place host port) ": another socket has that port, or it is not an address of this "
-                         "machine. Stop the other program, or give {:port 0} for a free port.")
-                    {:magnetar/reason :magnetar/port-in-use :reason :eaddrinuse :host host :port port} e)
-    (errors/failure (str "The HTTP server did not start on " (place host port) ": " (ex-message e) ". Check the address and the limits of this process.")
-                    {:magnetar/reason :magnetar/socket-failed :reason :eio :host host :port port} e)))
+  [{:keys [host port] :as options} ^Throwable e]
+  (let [reason (some-> (cause-of-kind BindException e) (net/reason :eaddrinuse))]
+    (cond
+      (not-of-this-machine? e)
+      (socket-failed :eaddrnotavail (str (arguments/show host) " is no address of this machine. Give another :host, or none for all addresses.") options e)
+
+      (= :eacces reason)
+      (socket-failed :eacces "this program has no permission for that port. Give a :port above 1023, or the permission." options e)
+
+      reason
+      (errors/failure (str "The HTTP server cannot listen on " (place host port) ": another socket has that port. "
+                           "Stop the other program, or give {:port 0} for a free port.")
+                      {:magnetar/reason :magnetar/port-in-use :reason :eaddrinuse :host host :port port} e)
+
+      :else
+      (socket-failed :eio (str (ex-message e) ". Check the address and the limits of this process.") options e))))
+
+(defn too-many-files
+  "What is reported while a server can accept nothing, for want of descriptors."
+  [port cause]
+  (errors/failure (str "The HTTP server on port " port " accepts no connection, as this program has as many open files and sockets as it may have. "
+                       "It tries again every second. Raise the limit (`ulimit -n`), or give a :max-connections below it.")
+                  {:magnetar/reason :magnetar/socket-failed :reason :emfile :port port} cause))
+
+(defn too-many-files?
+  "True of the error of a socket that there is no descriptor for."
+  [^Throwable e]
+  (and (instance? IOException e) (= :emfile (net/reason e nil))))
 
 (defn bad-response
   "The error of a handler that returned what is no response."
@@ -39,11 +71,15 @@
                   {:magnetar/reason :magnetar/body-too-large :max-body most}))
 
 (defn not-a-server
-  "Refuses what is no server."
+  "Refuses what is no server. `stop` takes no process."
   [operation x]
-  (arguments/misuse :magnetar/not-a-server
-                    (str "`" operation "` wants a server, as `magnetar.http/start` returns it, or the pid or name of a process that "
-                         "`start-link` started; this is " (arguments/show x) ".") {:value x}))
+  (let [stop? (= "stop" operation)]
+    (arguments/misuse :magnetar/not-a-server
+                      (str "`" operation "` wants a server, as `magnetar.http/start` returns it"
+                           (when-not stop? ", or the pid or name of a process that `start-link` started")
+                           "; this is " (arguments/show x) "."
+                           (when stop? " A process of `start-link` is stopped by its supervisor, or by `magnetar.proc-lib/stop`."))
+                      {:value x})))
 
 (defn not-a-peer
   "Refuses what cannot serve a WebSocket."

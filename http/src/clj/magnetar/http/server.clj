@@ -115,11 +115,19 @@
                        (when http2 (doto (HTTP2ServerConnectionFactory. configuration) (http2-settings options))))
     (add-plain-factories connector configuration options)))
 
+(defn- report-of-acceptor
+  "Reports why no connection is accepted. A want of descriptors is told once, until a connection opens again."
+  [e port {:keys [starved]}]
+  (if (refusals/too-many-files? e)
+    (when (compare-and-set! starved false true)
+      (reports/report "http accept" (refusals/too-many-files port e)))
+    (reports/report "http accept" e)))
+
 (defn- pause-of-acceptor
   "True if the thread that accepts goes on after a failure, as of too many open files, and a pause. False tells on the latch that it has ended."
-  [e {:keys [stopping ^CountDownLatch accepting]}]
+  [e port {:keys [stopping ^CountDownLatch accepting] :as service}]
   (when-not @stopping
-    (reports/report "http accept" e)
+    (report-of-acceptor e port service)
     (try
       (Thread/sleep 1000)
       (catch InterruptedException _)))
@@ -133,7 +141,7 @@
   ^ServerConnector [jetty service]
   (proxy [ServerConnector] [^Server jetty (int 1) (int (selectors)) ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory [])]
     (interruptAcceptors [])
-    (handleAcceptFailure [e] (pause-of-acceptor e service))))
+    (handleAcceptFailure [e] (pause-of-acceptor e (.getLocalPort ^ServerConnector this) service))))
 
 (defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options} service]
   (let [idle (clock/millis (clock/nanos idle-timeout))]
@@ -217,6 +225,7 @@
    :websockets (ConcurrentHashMap/newKeySet)
    :connections (ConcurrentHashMap.)
    :stopping (atom false)
+   :starved (atom false)
    :accepting (CountDownLatch. 1)})
 
 (defn- stop-quietly [^Server jetty]
@@ -270,7 +279,7 @@
         certificates (tls/certificates (:tls options))
         connector (connector jetty (assoc options ::certificates certificates) service)
         ended (channel/chan)]
-    (.addBean connector (connections/listener (:connections service) #(channel/closed? ended)))
+    (.addBean connector (connections/listener (:connections service) #(reset! (:starved service) false) #(channel/closed? ended)))
     (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
     (doto jetty
       (.addConnector connector)
