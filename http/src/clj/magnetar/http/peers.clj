@@ -64,6 +64,7 @@
 
 ;; ---- a process
 
+;; The last messages are signals: no limit of the mailbox applies to them. A process that waits for the end of its socket alone would not get it.
 (defn- why [e]
   (condp instance? e
     MessageTooLargeException :emsgsize
@@ -100,11 +101,11 @@
            (swap! (.-memory socket) (fn [memory] {:wake (channel/chan {:size 1}) :active (:active memory active)}))
            (socket/own socket pid))
    :message (fn [socket message] (to-process pid socket message))
-   :unopened (fn [socket] (Send/send pid [:ws-closed socket 1006 "The WebSocket did not open."]))
-   :error (fn [socket e] (Send/send pid [:ws-error socket (why e)]))
+   :unopened (fn [socket] (Send/signal pid [:ws-closed socket 1006 "The WebSocket did not open."]))
+   :error (fn [socket e] (Send/signal pid [:ws-error socket (why e)]))
    :close (fn [socket code reason]
             (socket/disown socket pid)
-            (Send/send pid [:ws-closed socket code reason]))})
+            (Send/signal pid [:ws-closed socket code reason]))})
 
 (defn- added [before active]
   (if (and (int? before) (int? active))

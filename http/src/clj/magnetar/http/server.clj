@@ -182,12 +182,12 @@
   [in-progress]
   (into #{} (map (fn [^Exchange x] (.getConnection (.getConnectionMetaData ^Request (.-request x))))) in-progress))
 
-(defn- look-after [{:keys [in-progress connections limits] :as service}]
-  (let [now (clock/now)]
-    (doseq [x (vec in-progress)]
-      (unharmed #(exchange/look-after x now)))
-    (unharmed #(socket/look-after-all service now))
-    (connections/close-late connections limits (busy in-progress) now)))
+(defn- look-after [{:keys [in-progress websockets connections limits]} now]
+  (doseq [x (vec in-progress)]
+    (unharmed #(exchange/look-after x now)))
+  (doseq [socket (vec websockets)]
+    (unharmed #(socket/look-after socket now)))
+  (connections/close-late connections limits (busy in-progress) now))
 
 (defn- repeat-until
   "Starts a fiber that calls f after each period, until the channel closes."
@@ -287,7 +287,7 @@
       (.setErrorHandler (refusing-handler))
       (.setStopTimeout 0)
       (begin connector options))
-    (repeat-until ended "http time-outs" (period (:limits service)) #(look-after service))
+    (repeat-until ended "http time-outs" (period (:limits service)) #(look-after service (clock/now)))
     (when certificates
       (repeat-until ended "http certificates" renewal-period #(tls/renew certificates)))
     (HttpServer. jetty connector (.getLocalPort connector) service ended)))

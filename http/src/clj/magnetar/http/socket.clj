@@ -418,7 +418,7 @@
     (when (< (quot idle 3) (- now last))
       (.set pinged now)
       (when (= :free (channel/try-take (.-permit socket)))
-        (.sendPing (session socket) (ByteBuffer/allocate 0) (written (fn [_] (free socket))))))))
+        (start-frame socket (fn [^Session session ^Callback callback] (.sendPing session (ByteBuffer/allocate 0) callback)))))))
 
 (defn- look-after-open [^WebSocket socket now]
   (let [idle (clock/nanos (:idle-timeout (.-options socket)))]
@@ -435,17 +435,13 @@
       (cancel socket :closed))
     (disconnect socket)))
 
-(defn- look-after [^WebSocket socket now]
+(defn look-after
+  "Called from time to time: sends pings, and closes a socket that takes too long."
+  [^WebSocket socket now]
   (cond
     (= :new (.get ^AtomicReference (.-phase socket))) (never-opened socket now)
     (open? socket) (look-after-open socket now)
     :else (look-after-closed socket now)))
-
-(defn look-after-all
-  "Called from time to time: sends pings, and closes sockets that take too long."
-  [{:keys [websockets]} now]
-  (doseq [socket (vec websockets)]
-    (look-after socket now)))
 
 (defn go-away
   "Closes all sockets, because the server stops."

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
+   [magnetar.http.server :as server]
    [magnetar.http.socket :as socket]
    [magnetar.http.support :refer [client connect connect-tls eventually exchange home read-response request-text send-text status-of tls value-of with-failures with-server]]
    [magnetar.http.websocket :as ws]
@@ -17,7 +18,9 @@
    (java.net.http WebSocket)
    (java.nio ByteBuffer)
    (java.util Set)
-   (magnetar.http.server HttpServer)))
+   (java.util.concurrent.atomic AtomicReference)
+   (magnetar.http.server HttpServer)
+   (org.eclipse.jetty.websocket.api Session)))
 
 (set! *warn-on-reflection* true)
 
@@ -176,6 +179,19 @@
               (close-jdk socket 1000 "bye")
               (is (= [:ws-closed ws 1000 "bye"] (next-in log))))))))))
 
+(deftest a-full-mailbox-keeps-no-end-of-a-socket-away
+  (doseq [when-full [:block :fail]
+          [leave code] [[#(send-frame % 0x88 [3 -24]) 1000] [#(doto ^Socket % (.setSoLinger true 0) .close) 1006]]]
+    (let [told (promise)
+          pid (actor/spawn-opt (fn [] (actor/receive [:ws-closed _ code _] (deliver told code))) {:mailbox {:capacity 1 :when-full when-full}})]
+      (actor/! pid :order)
+      (with-failures [failures]
+        (with-server [server (fn [_] (http/websocket pid)) nil]
+          (with-open [socket (open-raw server)]
+            (leave socket)
+            (is (= code (value-of told)))))
+        (is (= [] @failures))))))
+
 (deftest a-process-that-ends-closes-its-socket
   (in-process (log)
     (fn [pid]
@@ -313,6 +329,36 @@
           (send-frame socket 0x8A ""))
         (send-frame socket 0x88 [3 -24])
         (is (= [[:open] [:pong []] [:pong []] [:pong []] [:pong []] [:close 1000 ""]] (vec (repeatedly 6 #(next-in log)))))))))
+
+(def ^:private rarely-pinged {:idle-timeout 1000000})
+
+(def ^:private after-500-seconds "The instant at which a client that is rarely pinged is sent a ping." #(+ (System/nanoTime) 500000000000))
+
+(deftest a-check-that-throws-harms-no-other-socket
+  (with-failures [failures]
+    (with-server [^HttpServer server (fn [_] (http/websocket {} rarely-pinged)) nil]
+      (let [^Set websockets (:websockets (.-service server))
+            broken (range 100)]
+        (with-open [socket (open-raw server)]
+          (try
+            (.addAll websockets broken)
+            (#'server/look-after (.-service server) (after-500-seconds))
+            (finally (.removeAll websockets broken)))
+          (is (= [0x89 ""] (read-frame socket))))))
+    (is (seq @failures))))
+
+(deftest a-ping-that-throws-leaves-sends-alone
+  (let [opened (promise)]
+    (with-server [server (fn [_] (http/websocket {:on-open #(deliver opened %)} rarely-pinged)) nil]
+      (with-open [client (open-raw server)]
+        (let [^magnetar.http.socket.WebSocket socket (value-of opened)
+              ^AtomicReference session (.-session socket)
+              real (.get session)]
+          (.set session (reify Session (sendPing [_ _ _] (throw (IllegalStateException. "broken")))))
+          (socket/look-after socket (after-500-seconds))
+          (.set session real)
+          (is (ws/send socket "order"))
+          (is (= [0x81 "order"] (read-frame client))))))))
 
 (deftest a-client-that-does-not-read-is-cut
   (let [sent (promise)
@@ -515,7 +561,7 @@
     (with-failures [failures]
       (with-server [server (fn [_] (http/websocket {:on-open ws/close
                                                     :on-close (fn [^magnetar.http.socket.WebSocket socket code _]
-                                                                (socket/look-after-all (.-service socket) (+ (System/nanoTime) 1000000000000))
+                                                                (socket/look-after socket (+ (System/nanoTime) 1000000000000))
                                                                 (scope/sleep 1)
                                                                 (deliver closed code))}
                                                    {:close-timeout 20})) nil]
