@@ -9,10 +9,11 @@
    [magnetar.http.request :as request]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
   (:import
    (clojure.lang ExceptionInfo ISeq)
-   (java.io Closeable File FileInputStream InputStream OutputStream)
+   (java.io BufferedOutputStream Closeable File FileInputStream IOException InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
    (java.util BitSet)
@@ -211,7 +212,37 @@
           (send-part sending buffer 0 n)
           (recur))))))
 
-(defn- end-channel
+;; A read of a file holds the carrier of a fiber, and so may a look at its length. `offload` has threads for that.
+
+(def ^:private ^:const part-of-file
+  "The most bytes of a file that are read at a time."
+  65536)
+
+(defn- length-of-file [^File file]
+  (scope/offload #(.length file)))
+
+(defn- read-part
+  "Fills the buffer from the file, which is opened first and closed at its end; returns how many bytes it holds. `in` is a volatile of the stream."
+  [^File file in ^bytes buffer]
+  (let [^FileInputStream stream (or @in (vreset! in (FileInputStream. file)))
+        n (.readNBytes stream buffer 0 (alength buffer))]
+    (when (< n (alength buffer))
+      (.close stream))
+    n))
+
+(defn- send-file [^Sending sending ^File file]
+  (let [length (aget ^longs (.-left sending) 0)
+        buffer (byte-array (min (inc length) (long part-of-file))) ; one more byte, to see the end
+        in (volatile! nil)]
+    (try
+      (loop []
+        (let [n (long (scope/offload read-part file in buffer))]
+          (send-part sending buffer 0 n)
+          (when (= n (alength buffer))
+            (recur))))
+      (finally (some-> ^FileInputStream @in .close)))))
+
+(defn end-channel
   "Closes the channel, and takes what waits to be put, so that its senders go on."
   [ch]
   (channel/close ch)
@@ -239,17 +270,52 @@
       (send-all sending (bytes-of (str (first parts)) charset))
       (recur (next parts)))))
 
-(defn- output-stream
-  "What ring.core.protocols writes to. A close is left to the end of the response."
+(defn- network-stream
+  "Hands over what is written at once."
   ^OutputStream [sending]
   (proxy [OutputStream] []
     (write
-      ([x] (if (bytes? x)
-             (send-all sending x)
-             (send-part sending (byte-array [(unchecked-byte (int x))]) 0 1)))
-      ([^bytes bytes from length] (send-part sending bytes from length)))
-    (flush [])
-    (close [])))
+      ([x] (send-part sending (byte-array [(unchecked-byte (int x))]) 0 1))
+      ([^bytes bytes from length] (send-part sending bytes from length)))))
+
+(defn- check-open [open?]
+  (when-not open?
+    (throw (IOException. (str "The body of the response was written to after its stream had been closed. The connection is closed; write all of it "
+                              "before the close.")))))
+
+(def ^:private ^:const buffer-of-ring
+  "The most bytes of ring.core.protocols that wait for a flush or the close."
+  16384)
+
+(defn- output-stream
+  "What ring.core.protocols writes to. A close sends what was written; the end of the response is left to `write`."
+  ^OutputStream [sending]
+  (let [out (BufferedOutputStream. (network-stream sending) buffer-of-ring)
+        open? (volatile! true)]
+    (proxy [OutputStream] []
+      (write
+        ([x]
+         (check-open @open?)
+         (if (bytes? x)
+           (.write out ^bytes x 0 (alength ^bytes x))
+           (.write out (int x))))
+        ([^bytes bytes from length]
+         (check-open @open?)
+         (.write out bytes (int from) (int length))))
+      (flush []
+        (when @open?
+          (.flush out)))
+      (close []
+        (when @open?
+          (vreset! open? false)
+          (.flush out))))))
+
+(defn- send-ring
+  "Lets Ring's protocol write the body. What waits for a flush is dropped if that fails: then the client may still get status 500."
+  [sending ring-response body]
+  (let [out (output-stream sending)]
+    (@ring-write body ring-response out)
+    (.close out)))
 
 (defn- send-body
   "Sends a body of which the length is not known. `body` is a volatile."
@@ -257,10 +323,10 @@
   (case kind
     :seq (send-seq sending body charset)
     :stream (send-stream sending @body)
-    :file (with-open [in (FileInputStream. ^File @body)] (send-stream sending in))
+    :file (send-file sending @body)
     :channel (send-channel sending @body charset)
     :events (send-events sending @body)
-    :ring (@ring-write @body ring-response (output-stream sending))))
+    :ring (send-ring sending ring-response @body)))
 
 (defn release
   "Lets go of a body, sent or not: closes a stream or what else can be closed, and the channel of one, so that its sender stops."
@@ -276,7 +342,7 @@
   (case kind
     :empty 0
     (:string :bytes) (alength content)
-    :file (.length ^File body)
+    :file (length-of-file body)
     nil))
 
 (defn- given-length

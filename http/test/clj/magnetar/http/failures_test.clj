@@ -7,10 +7,12 @@
    [magnetar.http :as http]
    [magnetar.http.support :refer [client connect eventually exchange fetch for-version get-raw read-rest request-text send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
-   [magnetar.scope :as scope])
+   [magnetar.scope :as scope]
+   [ring.core.protocols :as protocols])
   (:import
-   (java.io ByteArrayInputStream IOException InputStream)
-   (java.lang.ref WeakReference)))
+   (java.io ByteArrayInputStream File IOException InputStream OutputStream)
+   (java.lang.ref WeakReference)
+   (java.net Socket)))
 
 (set! *warn-on-reflection* true)
 
@@ -97,6 +99,97 @@
                         (with-open [socket (connect server)]
                           (send-text socket (request-text "GET" path))))
                       (fn [body] (without-end (fn [] {:status 200 :body body})))))))
+
+;; ---- files
+
+(defn- watched-file
+  "A file whose length and path are asked for on threads that are kept in the atom."
+  ^File [content threads]
+  (let [^File file (doto (File/createTempFile "body" ".txt") .deleteOnExit (spit content))]
+    (proxy [File] [(str file)]
+      (length []
+        (swap! threads conj (Thread/currentThread))
+        (.length file))
+      (getPath [] ; FileInputStream asks for it
+        (swap! threads conj (Thread/currentThread))
+        (str file)))))
+
+;; A read of a file holds the carrier of a fiber.
+(deftest a-file-is-read-on-no-fiber
+  (doseq [n [0 1 65535 65536 65537 200000]
+          :let [content (apply str (repeat n "a"))
+                threads (atom [])
+                file (watched-file content threads)]]
+    (with-server [server (fn [_] (reset! threads []) {:status 200 :headers {} :body file}) nil]
+      (let [text (get-raw server "/")]
+        (is (str/includes? text (str "Content-Length: " n "\r\n")))
+        (is (str/ends-with? text (str "\r\n\r\n" content))))
+      (is (< 1 (count @threads)))
+      (is (not-any? #(.isVirtual ^Thread %) @threads)))))
+
+(deftest each-part-of-a-file-is-read-on-no-fiber
+  (let [calls (atom 0)
+        offload scope/offload
+        file (watched-file (apply str (repeat 200000 "a")) (atom []))]
+    (with-redefs [scope/offload (fn [f & args] (swap! calls inc) (apply offload f args))]
+      (with-server [server (fn [_] {:status 200 :headers {} :body file}) nil]
+        (is (= 200 (status-of (get-raw server "/"))))))
+    (is (= 5 @calls)))) ; the length, and four parts of at most 64 KiB
+
+(deftest a-file-that-is-not-there-is-an-error-of-the-program
+  (is (= [500 1] (let [[status _ n] (status-and-report 1 (fn [] {:status 200 :headers {} :body (File. "none.txt")}))] [status n]))))
+
+;; ---- bodies of Ring's protocol
+
+(defn- written-by
+  "A body whose (f out) writes it."
+  [f]
+  (reify protocols/StreamableResponseBody
+    (write-body-to-stream [_ _ out] (f out))))
+
+(deftest what-ring-writes-is-sent-in-one-part
+  (doseq [close [#(.close ^OutputStream %) identity]]
+    (with-server [server (fn [_] {:status 200 :headers {} :body (written-by (fn [^OutputStream out]
+                                                                              (run! #(.write out (int %)) "abc")
+                                                                              (.write out (.getBytes "def"))
+                                                                              (close out)))}) nil]
+      (is (str/ends-with? (get-raw server "/") "\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n")))))
+
+(defn- read-until
+  "What the server sends up to this text."
+  [^Socket socket ending]
+  (let [in (.getInputStream socket)]
+    (loop [text ""]
+      (if (str/ends-with? text ending)
+        text
+        (recur (str text (char (.read in))))))))
+
+(deftest what-ring-flushes-is-sent-at-once
+  (let [go (promise)]
+    (with-server [server (fn [_] {:status 200 :headers {} :body (written-by (fn [^OutputStream out]
+                                                                              (.write out (.getBytes "first"))
+                                                                              (.flush out)
+                                                                              (value-of go)
+                                                                              (.write out (.getBytes "last"))))}) nil]
+      (with-open [socket (connect server)]
+        (send-text socket (request-text "GET" "/" "Connection: close"))
+        (is (str/ends-with? (read-until socket "first") "\r\n\r\n5\r\nfirst"))
+        (deliver go true)
+        (is (= "\r\n4\r\nlast\r\n0\r\n\r\n" (read-rest socket)))))))
+
+(deftest a-body-that-fails-before-a-flush-is-answered-with-500
+  (is (= [500 "no orders" 1] (status-and-report 1 (fn [] {:status 200 :headers {} :body (written-by (fn [^OutputStream out]
+                                                                                                      (.write out (.getBytes "order"))
+                                                                                                      (throw (ex-info "no orders" {}))))})))))
+
+(deftest a-body-that-is-written-twice-is-an-error-of-the-program
+  (doseq [version [1 2]]
+    (let [[status sentence n] (status-and-report version (fn [] {:status 200 :headers {} :body (written-by (fn [^OutputStream out]
+                                                                                                             (dotimes [_ 2]
+                                                                                                               (.write out (.getBytes "order"))
+                                                                                                               (doto out .close .flush .close))))}))]
+      (is (= [:cut 1] [status n]))
+      (is (str/starts-with? sentence "The body of the response was written to after its stream had been closed.")))))
 
 ;; ---- seqs
 
