@@ -11,7 +11,7 @@
    [magnetar.net.tls-options :as tls-options])
   (:import
    (java.security.cert X509Certificate)
-   (javax.net.ssl SSLPeerUnverifiedException)
+   (javax.net.ssl SSLPeerUnverifiedException SSLSession)
    (org.eclipse.jetty.alpn.server ALPNServerConnectionFactory)
    (org.eclipse.jetty.io EndPoint)
    (org.eclipse.jetty.io.ssl SslConnection$SslEndPoint)
@@ -69,9 +69,22 @@
   [^EndPoint end-point]
   (instance? SslConnection$SslEndPoint end-point))
 
+(def ^:private ^String certificate-key "magnetar.http.certificate")
+
+;; Without a certificate the JDK throws an exception, which costs more than the rest of a small request. A session does not change its peer.
+(defn certificate-of
+  "The certificate of the other side of a session, or nil. The session keeps the answer."
+  ^X509Certificate [^SSLSession session]
+  (let [known (.getValue session certificate-key)]
+    (if (some? known)
+      (when-not (= :none known) known)
+      (let [certificate (try
+                          (first (.getPeerCertificates session))
+                          (catch SSLPeerUnverifiedException _ nil))]
+        (.putValue session certificate-key (or certificate :none))
+        certificate))))
+
 (defn client-certificate
   "The certificate of the client, or nil."
   ^X509Certificate [^SslConnection$SslEndPoint end-point]
-  (try
-    (first (.getPeerCertificates (.getSession (.getSSLEngine (.getSslConnection end-point)))))
-    (catch SSLPeerUnverifiedException _ nil)))
+  (certificate-of (.getSession (.getSSLEngine (.getSslConnection end-point)))))

@@ -8,6 +8,7 @@
    [magnetar.dev.certificates :as certificates]
    [magnetar.http :as http]
    [magnetar.http.support :refer [client connect eventually fetch limit-ms read-rest request request-text send-text tls value-of with-failures with-server]]
+   [magnetar.http.tls :as http-tls]
    [magnetar.impl.runtime]
    [magnetar.net.contexts :as contexts]
    [magnetar.scope :as scope])
@@ -17,8 +18,9 @@
    (java.net.http HttpClient HttpResponse HttpResponse$BodyHandlers)
    (java.nio.file Files StandardCopyOption)
    (java.nio.file.attribute FileAttribute)
-   (java.security.cert X509Certificate)
-   (javax.net.ssl SSLHandshakeException)))
+   (java.security.cert Certificate CertificateFactory X509Certificate)
+   (java.util HashMap)
+   (javax.net.ssl SSLHandshakeException SSLPeerUnverifiedException SSLSession)))
 
 (set! *warn-on-reflection* true)
 
@@ -37,6 +39,24 @@
                     {:tls (tls "server" {:verify :verify-peer :cacertfile (certificates/path "ca.pem")})}]
         (is (= [200 (str "[:https " (pr-str protocol) " \"127.0.0.1\" " shown "]")]
                (take 2 (fetch (client version certificate) server "/"))))))))
+
+(defn- session
+  "A session whose (peer) gives the certificates of the other side, or throws."
+  ^SSLSession [peer]
+  (let [values (HashMap.)]
+    (reify SSLSession
+      (getValue [_ name] (.get values name))
+      (putValue [_ name value] (.put values name value))
+      (getPeerCertificates [_] (into-array Certificate (peer))))))
+
+(deftest a-session-is-asked-once-for-the-certificate-of-its-client
+  (let [calls (atom 0)
+        certificate (first (with-open [in (io/input-stream (certificates/path "client.pem"))]
+                             (.generateCertificates (CertificateFactory/getInstance "X.509") in)))
+        none (session #(do (swap! calls inc) (throw (SSLPeerUnverifiedException. "none"))))
+        one (session #(do (swap! calls inc) [certificate]))]
+    (is (= [nil nil certificate certificate] (mapv http-tls/certificate-of [none none one one])))
+    (is (= 2 @calls))))
 
 (deftest http-2-may-be-turned-off
   (with-server [server (fn [{:keys [protocol]}] {:status 200 :body protocol}) {:tls (tls "server") :http2 false}]
