@@ -5,12 +5,14 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.channel :as channel]
    [magnetar.http :as http]
+   [magnetar.http.connections :as connections]
    [magnetar.http.support :refer [connect connect-http2 eventually exchange frame get-frame get-raw read-frame read-response read-rest request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (java.io IOException)
-   (java.net Socket)))
+   (java.io IOException InputStream)
+   (java.net Socket)
+   (magnetar.http.server HttpServer)))
 
 (set! *warn-on-reflection* true)
 
@@ -227,6 +229,56 @@
         (and (= 1 stream) (= 3 type)) :reset
         (and (= 1 stream) (= 1 type)) (if (some #{0x88} payload) :ok :refused) ; the status 200
         :else (recur)))))
+
+(defn- dribble
+  "Sends the parts one after the other until the server has ended the connection; false if there are not enough of them."
+  [socket parts]
+  (let [end (future (read-rest socket))]
+    (loop [[part & more] parts]
+      (cond
+        (or (nil? part) (not (try (send-bytes socket [part]) true (catch IOException _ false)))) nil
+        (not= :open (deref end 5 :open)) nil
+        :else (recur more)))
+    (not= :late (value-of end))))
+
+(deftest a-head-of-http-2-that-arrives-slowly-ends-its-connection
+  (let [head (frame 1 5 3 (concat head-block (literal false "order" (letters 4000))))
+        ways {"byte by byte" (map vector head)
+              "in continuations" (cons (frame 1 1 3 head-block) (repeatedly 4000 #(frame 9 0 3 [0x82])))}]
+    (doseq [[way parts] ways
+            busy? [false true]]
+      (testing (str way (when busy? ", beside an open stream"))
+        (with-failures [failures]
+          (with-server [server (fn [_] (http/events (channel/chan))) {:header-timeout 200 :max-events 100000 :max-header 100000}]
+            (with-open [socket (connect-http2 server)]
+              (when busy?
+                (send-bytes socket [(get-frame 1)])
+                (is (eventually (= 1 (:running (http/status server))))))
+              (is (dribble socket parts))
+              (is (eventually (= {:running 0 :waiting 0 :connections 0} (http/status server))))))
+          (is (= [] @failures)))))))
+
+;; The looks are far apart in time, and a byte of the body arrives between two of them.
+(deftest a-body-of-http-2-may-arrive-slowly
+  (let [arrived (channel/chan {:size 10})
+        handler (fn [{:keys [^InputStream body]}]
+                  (loop []
+                    (let [b (.read body)]
+                      (channel/put arrived b)
+                      (when-not (neg? b)
+                        (recur))))
+                  {:status 200})]
+    (with-server [^HttpServer server handler nil]
+      (let [{:keys [connections limits]} (.-service server)
+            look #(connections/close-late connections limits (constantly true) (+ (System/nanoTime) (* (long %) 1000000000000)))]
+        (with-open [socket (connect-http2 server)]
+          (send-bytes socket [(frame 1 4 1 (concat [0x83] (rest head-block))) (take 9 (frame 0 1 1 (range 5)))]) ; POST, and the head of its body
+          (doseq [n (range 5)]
+            (send-bytes socket [[n]])
+            (is (= n (channel/take arrived {:timeout 20000 :else :late})))
+            (look n))
+          (is (= -1 (channel/take arrived {:timeout 20000 :else :late})))
+          (is (= :ok (answer-of socket))))))))
 
 ;; HPACK: a header of 4000 bytes that is sent once and then named by one byte makes a long list of few bytes.
 (deftest a-long-list-of-headers-of-few-bytes-is-refused
