@@ -11,6 +11,7 @@
    [magnetar.http.body :as body]
    [magnetar.http.departure :as departure]
    [magnetar.http.door :as door]
+   [magnetar.http.refusals :as refusals]
    [magnetar.http.request :as request]
    [magnetar.http.response :as response]
    [magnetar.http.upgrade :as upgrade]
@@ -100,14 +101,8 @@
 (def ^:private overloaded [503 {"Retry-After" "1"} false])
 (def ^:private stopping [503 {"Retry-After" "1"} true])
 
-(defn- causes [e]
-  (take 20 (take-while some? (iterate ex-cause e))))
-
-(defn- caused-by? [e cause]
-  (and cause (some #(identical? cause %) (causes e))))
-
 (defn- of-time? [e]
-  (some #(instance? TimeoutException %) (causes e)))
+  (refusals/cause-of-kind TimeoutException e))
 
 (defn- of-network?
   "True if a write failed because the client has gone or does not read. Jetty's other errors are about what the program writes."
@@ -133,9 +128,9 @@
   (cond
     gone :gone
     bad (of-read bad)
-    (caused-by? e write-failure) (when (of-network? write-failure) :gone)
-    (caused-by? e too-large) (refused 413)
-    (caused-by? e failure) (of-read failure)))
+    (refusals/caused-by? e write-failure) (when (of-network? write-failure) :gone)
+    (refusals/caused-by? e too-large) (refused 413)
+    (refusals/caused-by? e failure) (of-read failure)))
 
 (defn- outcome
   "What becomes of a request whose handler ended by the error: [status headers close?], or :gone."

@@ -5,14 +5,15 @@
   (:require
    [magnetar.channel :as channel]
    [magnetar.http.refusals :as refusals]
+   [magnetar.http.response :as response]
    [magnetar.http.ring :as ring]
    [magnetar.http.socket :as socket]
    [magnetar.http.transmission :as transmission]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
+   [magnetar.net.options :as net]
    [magnetar.scope :as scope])
   (:import
-   (clojure.lang ExceptionInfo)
    (java.util.concurrent TimeoutException)
    (magnetar.http.socket WebSocket)
    (magnetar.kernel.process Pid Send)
@@ -31,14 +32,6 @@
 
 ;; ---- channels
 
-(defn- end-channel
-  "Closes the channel, and takes what waits to be put, so that its senders go on."
-  [ch]
-  (channel/close ch)
-  (try
-    (while (some? (channel/try-take ch)))
-    (catch ExceptionInfo _))) ; it was closed for a cause
-
 (defn- send-all
   "Sends what comes out of the channel until one side has closed."
   [socket out]
@@ -51,7 +44,7 @@
 (defn- of-channels [{:keys [in out]}]
   {:unopened (fn [_]
                (some-> in channel/close)
-               (some-> out end-channel))
+               (some-> out response/end-channel))
    :open (fn [socket scope]
            (when out
              (scope/daemon scope send-all socket out)))
@@ -60,7 +53,7 @@
                 (socket/close socket 1000 "")))
    :close (fn [_ _ _]
             (some-> in channel/close)
-            (some-> out end-channel))})
+            (some-> out response/end-channel))})
 
 ;; ---- a process
 
@@ -109,7 +102,7 @@
 
 (defn- added [before active]
   (if (and (int? before) (int? active))
-    (+ (long before) (long active))
+    (net/check-messages (+ (long before) (long active)))
     active))
 
 (defn activate

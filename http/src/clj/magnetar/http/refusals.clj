@@ -14,8 +14,20 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- cause-of-kind [^Class kind ^Throwable e]
-  (->> (iterate ex-cause e) (take-while some?) (filter #(instance? kind %)) first))
+(defn- causes
+  "The error and what it was caused by. A chain may be a circle."
+  [e]
+  (take 20 (take-while some? (iterate ex-cause e))))
+
+(defn caused-by?
+  "Is this very cause the error, or behind it?"
+  [e cause]
+  (and cause (some #(identical? cause %) (causes e))))
+
+(defn cause-of-kind
+  "The first error of a class among the error and its causes, or nil."
+  [^Class kind e]
+  (first (filter #(instance? kind %) (causes e))))
 
 (defn- place [host port]
   (str (when host (str host ":")) port))

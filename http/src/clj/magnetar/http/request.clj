@@ -13,6 +13,11 @@
 
 (set! *warn-on-reflection* true)
 
+(defn parts
+  "The parts of a header that are separated by commas, or nil."
+  [text]
+  (some-> text str/trim (str/split #"\s*,\s*")))
+
 (defn- separator [name]
   (if (= "cookie" name) ";" ","))
 

@@ -12,6 +12,7 @@
   (:require
    [magnetar.channel :as channel]
    [magnetar.http.door :as door]
+   [magnetar.http.refusals :as refusals]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
@@ -236,9 +237,6 @@
             (consumed socket)
             (recur))))))
 
-(defn- caused-by? [e cause]
-  (and cause (some #(identical? cause %) (take 20 (take-while some? (iterate ex-cause e))))))
-
 (defn- cancelled? [^WebSocket socket]
   (some? (:cancelled @(.-state socket))))
 
@@ -248,13 +246,13 @@
   (try
     (apply call socket what args)
     (catch Throwable e
-      (when-not (or (cancelled? socket) (caused-by? e (:write-failure @(.-state socket))))
+      (when-not (or (cancelled? socket) (refusals/caused-by? e (:write-failure @(.-state socket))))
         (reports/report (.-site socket) e)))))
 
 (defn- failed
   "The peer ended by the error. Only an error of the program is reported."
   [^WebSocket socket e]
-  (when-not (or (cancelled? socket) (caused-by? e (:write-failure @(.-state socket))))
+  (when-not (or (cancelled? socket) (refusals/caused-by? e (:write-failure @(.-state socket))))
     (reports/report (.-site socket) e)
     (close socket 1011 "The server failed.")
     (quietly socket :error e)))
@@ -325,7 +323,7 @@
   (try
     (say-goodbye socket)
     (catch Throwable e
-      (when-not (caused-by? e (:write-failure @(.-state socket)))
+      (when-not (refusals/caused-by? e (:write-failure @(.-state socket)))
         (reports/report (.-site socket) e)))))
 
 (defn- run [^WebSocket socket]

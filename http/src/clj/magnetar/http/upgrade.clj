@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [magnetar.http.peers :as peers]
    [magnetar.http.refusals :as refusals]
+   [magnetar.http.request :as request]
    [magnetar.http.response :as response]
    [magnetar.http.socket :as socket]
    [magnetar.http.tls :as tls]
@@ -87,7 +88,7 @@
   (.get ^HttpFields (.getHeaders request) name))
 
 (defn- names? [text name]
-  (boolean (some #(.equalsIgnoreCase ^String name ^String %) (some-> text (str/split #"\s*,\s*")))))
+  (boolean (some #(.equalsIgnoreCase ^String name ^String %) (request/parts text))))
 
 (defn- upgrade? [^Request request]
   (and (= "GET" (.getMethod request))
@@ -148,7 +149,7 @@
 ;; ---- the switch
 
 (defn- offered [request]
-  (some-> (header request "Sec-WebSocket-Protocol") str/trim (str/split #"\s*,\s*")))
+  (request/parts (header request "Sec-WebSocket-Protocol")))
 
 (defn- protocol-of [request {:ring.websocket/keys [protocol] :as ring-response}]
   (let [offered (set (offered request))]

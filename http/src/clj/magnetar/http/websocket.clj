@@ -22,6 +22,7 @@
    [clojure.string :as str]
    [magnetar.http.peers :as peers]
    [magnetar.http.refusals :as refusals]
+   [magnetar.http.request :as request]
    [magnetar.http.socket :as socket]
    [magnetar.http.transmission :as transmission]
    [magnetar.http.upgrade :as upgrade]
@@ -127,10 +128,6 @@
   [socket]
   (socket/open? (checked "open?" socket)))
 
-(defn- names [text]
-  (when text
-    (str/split (str/trim text) #"\s*,\s*")))
-
 (defn upgrade-request?
   "Returns true for a request that asks for a WebSocket.
 
@@ -139,7 +136,7 @@
     (ws/upgrade-request? {:headers {\"connection\" \"Upgrade\" \"upgrade\" \"websocket\"}}) ;=> true"
   {:added "0.2"}
   [{:keys [headers]}]
-  (letfn [(named? [header name] (some #(= name (str/lower-case %)) (names (get headers header))))]
+  (letfn [(named? [header name] (some #(= name (str/lower-case %)) (request/parts (get headers header))))]
     (boolean (and (named? "connection" "upgrade") (named? "upgrade" "websocket")))))
 
 (defn request-protocols
@@ -150,7 +147,7 @@
     (ws/request-protocols {:headers {\"sec-websocket-protocol\" \"mqtt, soap\"}}) ;=> [\"mqtt\" \"soap\"]"
   {:added "0.2"}
   [{:keys [headers]}]
-  (names (get headers "sec-websocket-protocol")))
+  (request/parts (get headers "sec-websocket-protocol")))
 
 ;; ---- mode
 

@@ -176,6 +176,8 @@
               (is (= [[:ws ws "b"] [:ws ws "c"] [:ws-passive ws]] (vec (repeatedly 3 #(next-in log)))))
               (ws/send ws "answer")
               (is (= [:text "answer"] (next-of told)))
+              (ws/set-options ws {:active 32767})
+              (is (thrown-with-msg? IllegalArgumentException #"at most 32767 together with what is left" (ws/set-options ws {:active 1})))
               (close-jdk socket 1000 "bye")
               (is (= [:ws-closed ws 1000 "bye"] (next-in log))))))))))
 
