@@ -7,7 +7,8 @@
    [magnetar.channel :as channel]
    [magnetar.http :as http]
    [magnetar.http.exchange :as exchange]
-   [magnetar.http.support :refer [client connect connect-http2 connect-tls eventually for-version get-frame get-raw home limit-ms read-frame read-response read-rest request request-text send-bytes send-text status-of tls value-of with-failures with-server]]
+   [magnetar.http.server :as server]
+   [magnetar.http.support :refer [client connect connect-http2 connect-tls eventually for-version frame get-frame get-raw home limit-ms read-frame read-response read-rest request request-text send-bytes send-text status-of tls value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
@@ -94,6 +95,43 @@
         (is (= "/" (value-of ended))))
       (is (= [] @failures)))))
 
+;; A server looks after its requests four times a second. Jetty tells the end of a stream of HTTP/2 without such a look.
+(deftest a-client-of-http-2-that-leaves-is-noticed-without-a-look
+  (doseq [leave [#(send-bytes % [(frame 3 0 1 [0 0 0 8])]) #(.close ^Socket %)]]
+    (let [began (promise)
+          ended (promise)]
+      (with-redefs [exchange/look-after (fn [_ _])]
+        (with-server [server (hanging began ended) nil]
+          (with-open [socket (connect-http2 server)]
+            (send-bytes socket [(get-frame 1)])
+            (value-of began)
+            (leave socket)
+            (is (= "/" (value-of ended)))))))))
+
+(defn- watched? [^HttpServer server]
+  (some (fn [^Exchange x] (vector? @(.-watch x))) (:in-progress (.-service server))))
+
+(defn- only-exchange ^Exchange [^HttpServer server]
+  (first (:in-progress (.-service server))))
+
+;; The watch begins at the first look after a second, and the selector tells the end without another look. There is a look at least every 250 ms.
+(deftest a-client-of-http-1-that-leaves-is-noticed-within-two-seconds
+  (let [look-after exchange/look-after
+        began (promise)
+        ended (promise)]
+    (with-redefs [exchange/look-after (fn [_ _])]
+      (with-server [^HttpServer server (hanging began ended) nil]
+        (is (<= (long (#'server/period (:limits (.-service server)))) 250))
+        (with-open [socket (connect server)]
+          (send-text socket (request-text "GET" "/orders"))
+          (value-of began)
+          (let [x (only-exchange server)]
+            (look-after x (+ (.-began x) 1000000000))
+            (is (not (watched? server)))
+            (look-after x (+ (.-began x) 1000000001))
+            (is (watched? server))))
+        (is (= "/orders" (value-of ended)))))))
+
 (deftest a-client-that-leaves-ends-a-stream-that-is-silent
   (let [ch (channel/chan)]
     (with-server [server (fn [_] {:status 200 :headers {} :body ch}) nil]
@@ -102,9 +140,6 @@
         (channel/put ch "first")
         (.close socket)
         (is (eventually (channel/closed? ch)))))))
-
-(defn- watched? [^HttpServer server]
-  (some (fn [^Exchange x] (vector? @(.-watch x))) (:in-progress (.-service server))))
 
 (deftest a-request-that-waits-for-another-on-its-connection-is-no-departure
   (let [began (promise)
@@ -124,8 +159,7 @@
 (defn- interest
   "The interest in events of reading of the request in progress, which is watched."
   ^FillInterest [^HttpServer server]
-  (let [[^Exchange x] (seq (:in-progress (.-service server)))
-        [^AbstractEndPoint end-point] @(.-watch x)]
+  (let [[^AbstractEndPoint end-point] @(.-watch (only-exchange server))]
     (.getFillInterest end-point)))
 
 (defn- stale-events
