@@ -5,9 +5,11 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.drivers.servers :as servers]
    [magnetar.drivers.support :refer [cancelled-in eventually execute many parked-in? ping-pong value why-stuck with-fibers]]
+   [magnetar.http :as http]
    [magnetar.scope :as scope :refer [fork with-scope]])
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
+   (java.net Socket)
    (java.sql Connection DriverManager PreparedStatement)
    (javax.sql DataSource)
    (org.postgresql PGConnection)))
@@ -115,6 +117,32 @@
           (is (= :cancelled status) (str error))
           (is (= before (pid pool)))
           (is (not (runs? holder before))))))))
+
+(defn- ask
+  "A socket that has sent a GET to the server."
+  ^Socket [server]
+  (let [socket (Socket. "127.0.0.1" (int (http/port server)))]
+    (.write (.getOutputStream socket) (.getBytes "GET /orders HTTP/1.1\r\nHost: shop.test\r\n\r\n"))
+    socket))
+
+(deftest a-client-of-http-that-leaves-during-a-query-gives-its-connection-back
+  (with-lock
+    (fn [holder]
+      (with-open [pool (open-pool)]
+        (let [before (pid pool)
+              server (http/start (fn [_]
+                                   (with-open [connection (.getConnection pool)]
+                                     (wait-gently connection)
+                                     {:status 200}))
+                                 {:port 0 :host "127.0.0.1" :request-timeout 1000000})]
+          (try
+            (with-open [_ (ask server)]
+              (is (eventually (= 1 (waiting holder)))))
+            (is (eventually (zero? (.getActiveConnections (.getHikariPoolMXBean pool)))))
+            (is (= before (pid pool)))
+            (is (not (runs? holder before)))
+            (is (eventually (= {:running 0 :waiting 0} (select-keys (http/status server) [:running :waiting]))))
+            (finally (http/stop server {:timeout 0}))))))))
 
 (defn- roll-back [^Connection connection ^Throwable t]
   (try
