@@ -158,12 +158,16 @@
       (exchange/handle service request response callback))))
 
 (defn- refusing-handler
-  "Answers a request that Jetty refuses with its status alone. One whose head was not complete when its connection was closed came too late."
-  []
+  "Answers a request that Jetty refuses with its status alone. One whose head was not complete when its connection was closed came too late, or while
+  the server stops."
+  [{:keys [stopping]}]
   (reify Request$Handler
     (handle [_ request response callback]
-      (let [late? (instance? EofException (.getAttribute ^Request request ErrorHandler/ERROR_EXCEPTION))]
-        (response/write-error response (if late? 408 (.getStatus response)) nil late? callback))
+      (let [cut? (instance? EofException (.getAttribute ^Request request ErrorHandler/ERROR_EXCEPTION))]
+        (cond
+          (not cut?) (response/write-error response (.getStatus response) nil false callback)
+          @stopping (response/write-error response 503 {"Retry-After" "1"} true callback)
+          :else (response/write-error response 408 nil true callback)))
       true)))
 
 ;; ---- looked after
@@ -284,7 +288,7 @@
     (doto jetty
       (.addConnector connector)
       (.setHandler (jetty-handler service))
-      (.setErrorHandler (refusing-handler))
+      (.setErrorHandler (refusing-handler service))
       (.setStopTimeout 0)
       (begin connector options))
     (repeat-until ended "http time-outs" (period (:limits service)) #(look-after service (clock/now)))
