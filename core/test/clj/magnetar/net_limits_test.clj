@@ -270,6 +270,21 @@
     (is (thrown? AssertionError (net/close conn)))
     (is (= #{} (:members @group)))))
 
+(deftest a-send-that-ends-while-its-limit-closes-the-connection-throws
+  (let [closing (promise)
+        slow (reify
+               transport/Endpoint
+               (local [_] {:host home :port 1})
+               (close [_] (deliver closing true))
+               transport/Stream
+               (remote [_] {:host home :port 2})
+               (set-options [_ _])
+               (write [_ _ _] @closing)
+               (output-shut? [_] false)
+               (when-gone [_ f] (f)))
+        conn (connection/connection slow (self) {:active false :send-timeout 1} nil)]
+    (is (= [:magnetar/send-timeout :etimedout] (take 2 (refused (net/send conn "order")))))))
+
 ;; ---- limits of a listener
 
 (deftest a-listener-has-at-most-so-many-connections

@@ -290,7 +290,11 @@
   (proxy [Timer] [deadline]
     (expire [] (fibers/dispatch (str "send time-out of " conn) #(close-late conn under-way)))))
 
-(defn- write-until [conn bytes deadline]
+;; T1 writes, T2 finds the time over. The one that takes `under-way` first decides: T2 then closes the
+;; connection, and T1 throws, although its write may have ended well in the meantime.
+(defn- write-until
+  "Writes the bytes; ::transport/timeout if the connection is closed because that took too long."
+  [conn bytes deadline]
   (if (= clock/infinite deadline)
     (write conn bytes)
     (let [wheel (Wheel/of (.environment (Fiber/current)))
@@ -299,6 +303,8 @@
       (.add wheel timer)
       (try
         (write conn bytes)
+        (when-not (.getAndSet under-way false)
+          ::transport/timeout)
         (finally
           (.set under-way false)
           (.cancel wheel timer))))))
