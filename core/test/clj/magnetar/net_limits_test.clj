@@ -301,6 +301,12 @@
       (is (= [:magnetar/socket-closed :closed] (next-message)))
       (net/close two))))
 
+(deftest a-listener-may-have-any-number-of-connections
+  (let [l (listener {:active false :max-connections Integer/MAX_VALUE})
+        port (net/port l)]
+    (is (nil? (net/close l)))
+    (is (= port (net/port (net/listen port {:host home :max-connections 2000000000}))))))
+
 (deftest an-acceptor-waits-while-there-are-too-many-files
   (let [failures (atom 3)
         socket (reify

@@ -11,11 +11,14 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private ^:const more-than-wait "More than there are threads that wait for a place." 1000000000)
+
+;; A semaphore counts to 2^31 - 1, and `end-waits` adds to it.
 (defn group
   "A group without members: an atom of :members, :over? once nothing may join, :left, a future that the last
   member completes, and :places, a semaphore, if there may be so many members alone."
   [most]
-  (atom {:members #{} :places (when most (Semaphore. most true))}))
+  (atom {:members #{} :places (when most (Semaphore. (int (min (long most) more-than-wait)) true))}))
 
 ;; ---- places
 
@@ -47,8 +50,6 @@
       (nil? places) (f)
       (take-place places deadline) (with-place places f)
       :else ::transport/timeout)))
-
-(def ^:private ^:const more-than-wait "More than there are threads that wait for a place." 1000000000)
 
 (defn end-waits
   "Lets all that wait for a place go on, as the listener is closed."
