@@ -11,6 +11,7 @@
    [magnetar.net.active :as active]
    [magnetar.net.connection :as connection]
    [magnetar.net.group :as group]
+   [magnetar.net.listener]
    [magnetar.net.names :as names]
    [magnetar.net.tcp :as tcp]
    [magnetar.net.transport :as transport]
@@ -19,10 +20,12 @@
   (:import
    (java.io Closeable)
    (java.net InetAddress SocketException)
+   (java.util.concurrent Semaphore)
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.process Send)
    (magnetar.net.acceptor Acceptor)
-   (magnetar.net.connection Connection)))
+   (magnetar.net.connection Connection)
+   (magnetar.net.listener Listener)))
 
 (set! *warn-on-reflection* true)
 
@@ -219,6 +222,36 @@
     (with-redefs-fn {#'acceptor/start-fiber without-memory}
       #(is (thrown? OutOfMemoryError (net/accept l))))
     (is (= (net/local-address client) (net/remote-address (net/accept l {:timeout limit-ms}))))))
+
+(deftest all-that-wait-for-an-acceptor-that-could-not-start-are-told
+  (let [l (listener {:active false})
+        waiting #(count (:waiting @(.-state ^Acceptor (.-acceptor ^Listener l))))
+        starting (promise)
+        told #(try
+                (net/accept l {:timeout limit-ms :else :waits})
+                (catch OutOfMemoryError e (ex-message e)))]
+    (with-redefs-fn {#'acceptor/start-fiber (fn [_]
+                                              (deliver starting true)
+                                              (eventually (= 2 (waiting)))
+                                              (throw (OutOfMemoryError. "no fiber")))}
+      #(scope/with-scope [s]
+         (let [one (scope/fork s told)]
+           @starting
+           (is (= ["no fiber" "no fiber"] (mapv scope/join [one (scope/fork s told)]))))))
+    (is (some? (net/connect home (net/port l) {:active false})))
+    (is (some? (net/accept l {:timeout limit-ms})))))
+
+(deftest a-connection-whose-reader-could-not-start-leaves-its-place-once
+  (let [l (listener {:active true :max-connections 1})
+        group (.-group ^Listener l)
+        clients (doall (repeatedly 2 #(net/connect home (net/port l) {:active false})))]
+    (with-redefs-fn {#'active/start-fiber without-memory}
+      #(is (thrown? OutOfMemoryError (net/accept l))))
+    (is (= [#{} 1] [(:members @group) (.availablePermits ^Semaphore (:places @group))]))
+    (let [conn (net/accept l {:timeout limit-ms})]
+      (is (= (net/local-address (second clients)) (net/remote-address conn)))
+      (net/send (second clients) "order")
+      (is (= [:tcp conn "order"] (update (next-message) 2 #(String. ^bytes %)))))))
 
 (deftest a-listener-whose-acceptor-could-not-start-leaves-its-port
   (let [l (listener {:active false})

@@ -131,14 +131,19 @@
 (defn- without [queue wait]
   (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
 
+;; T1 starts the fiber, T2 waits as well. If T1 fails, no later call may come to start one for T2.
 (defn- start-for
-  "Starts the fiber for this wait. If that fails for want of memory, a later call can start it."
+  "Starts the fiber for this wait. If that fails for want of memory, all that wait throw the error, and a later
+  call can start the fiber."
   [^Acceptor acceptor wait]
   (try
     (start-fiber acceptor)
     (catch Throwable e
-      (when (:closed? (swap! (.-state acceptor) #(-> % (assoc :accepting? false) (update :waiting without wait))))
-        (.complete ^CompletableFuture (.-gone acceptor) true))
+      (let [[{:keys [waiting closed?]} _]
+            (swap-vals! (.-state acceptor) assoc :accepting? false :waiting PersistentQueue/EMPTY)]
+        (when closed?
+          (.complete ^CompletableFuture (.-gone acceptor) true))
+        (run! #(complete % e) (without waiting wait)))
       (throw e))))
 
 (defn- entered [{:keys [ready closed?] :as state} wait]

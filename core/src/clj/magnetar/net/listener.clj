@@ -110,11 +110,21 @@
   (if (= ::transport/timeout socket)
     socket
     (try
-      (doto (connection/connection socket (active/current-owner) options group)
-        active/ensure-reader)
+      (connection/connection socket (active/current-owner) options group)
       (catch Throwable e
         (transport/close-quietly socket)
         (throw e)))))
+
+(defn- with-reader
+  "Begins to send the data of the connection as messages, if it is active. Does nothing to ::transport/timeout."
+  [conn]
+  (when-not (= ::transport/timeout conn)
+    (try
+      (active/ensure-reader conn)
+      (catch Throwable e
+        (connection/close conn)
+        (throw e))))
+  conn)
 
 (defn- outcome
   "The connection, or what the end of the wait is."
@@ -131,6 +141,7 @@
         deadline (clock/deadline (arguments/nanos :timeout timeout))]
     (active/check-owner (:active options) (active/current-owner))
     (-> (group/in-place group deadline #(connected (accept-socket listener deadline) options group))
+        with-reader ; after in-place: the place belongs to the connection now, whose close leaves it
         (outcome options 'magnetar.net/accept listener timeout))))
 
 (def ^:private ^:const last-words-nanos
@@ -157,5 +168,6 @@
                  (unix/connect (:path host) deadline)
                  (handshake/connect host port (:tls options) deadline))]
     (-> (connected socket options nil)
+        with-reader
         (outcome options 'magnetar.net/connect (transport/text (if (map? host) host {:host host :port port}))
                  timeout))))
