@@ -1,6 +1,7 @@
 (ns magnetar.net-limits-test
   "Sockets at their limits: options that change under a read, full mailboxes, code that fails, descriptors that run out."
   (:require
+   [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [after receive self spawn]]
    [magnetar.impl.clock :as clock]
@@ -19,8 +20,9 @@
    [magnetar.support :refer [eventually limit-ms message-of with-failures]])
   (:import
    (java.io Closeable)
-   (java.net InetAddress SocketException)
-   (java.util.concurrent Semaphore)
+   (java.net InetAddress SocketException UnknownHostException)
+   (java.util HashMap)
+   (java.util.concurrent CountDownLatch Semaphore)
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.process Send)
    (magnetar.net.acceptor Acceptor)
@@ -37,6 +39,47 @@
   (scope/with-scope [s]
     (let [forks (mapv (fn [_] (scope/fork s #(refused (net/connect "no-such-host.invalid" 80 {:active false})))) (range 20))]
       (is (= #{[:magnetar/unknown-host :nxdomain]} (into #{} (map #(vec (take 2 (scope/join %)))) forks))))))
+
+(defn- while-names-are-slow
+  "Calls f while so many names are looked up that end in .slow, which take until f has returned. quick.test has an address."
+  [n f]
+  (let [over (CountDownLatch. 1)
+        resolved @#'names/resolved
+        stub (fn [host]
+               (cond
+                 (str/ends-with? host ".slow") (do (.await over)
+                                                   (throw (UnknownHostException. host)))
+                 (= "quick.test" host) [(InetAddress/ofLiteral home)]
+                 :else (resolved host)))]
+    (with-redefs-fn {#'names/resolved stub}
+      #(scope/with-scope [s]
+         (try
+           (dotimes [i n]
+             (scope/fork s (fn [] (refused (names/addresses "connect" (str "host-" i ".slow") clock/infinite)))))
+           (is (eventually (<= (long n) (.size ^HashMap @#'names/asked))))
+           (f)
+           (finally (.countDown over)))))))
+
+(deftest slow-names-leave-threads-for-others
+  (let [l (listener {:active false})
+        connects? #(some? (net/connect % (net/port l) {:active false :timeout limit-ms}))]
+    (while-names-are-slow 100
+      #(doseq [host [home "localhost" "quick.test"]]
+         (is (connects? host) host)))))
+
+(deftest a-look-up-ends-by-time-also-where-no-time-out-is-given
+  (with-redefs-fn {#'names/longest-wait-ms 1}
+    #(while-names-are-slow 0
+       (fn []
+         (let [udp (net/open 0 {:host home :active false})]
+           (doseq [f [(fn [] (net/open 0 {:host "shop.slow"}))
+                      (fn [] (net/set-options udp {:add-membership "239.shop.slow"}))
+                      (fn [] (net/send-to udp "shop.slow" 80 "order"))]]
+             (is (= [:magnetar/unknown-host :timeout] (take 2 (refused (f))))))
+           (is (= [:magnetar/unknown-host :timeout
+                   (str "`listen`: no address of the host \"shop.slow\" was found within 1 ms. Check the name server of this machine, or "
+                        "give an address.")]
+                  (refused (net/listen 0 {:host "shop.slow"})))))))))
 
 (deftest the-addresses-of-a-host-are-tried-in-turn
   (let [l (listener {:active false})

@@ -15,8 +15,8 @@
    [magnetar.support :refer [eventually]])
   (:import
    (java.io Closeable)
-   (java.net InetAddress ServerSocket)
-   (java.util.concurrent CountDownLatch ThreadPoolExecutor)
+   (java.net InetAddress ServerSocket UnknownHostException)
+   (java.util.concurrent CountDownLatch)
    (magnetar.kernel.scope Fork)))
 
 (set! *warn-on-reflection* true)
@@ -65,13 +65,14 @@
 
 (deftest a-connect-waits-for-an-address
   (let [end (CountDownLatch. 1)]
-    (try
-      (dotimes [_ 32] ; as many as there are threads for names
-        (.execute ^ThreadPoolExecutor @#'names/pool #(.await end)))
-      (with-scope [s]
-        (let [waiting (daemon s #(net/connect "shop.invalid" 80 {:active false}))]
-          (is (eventually (str/ends-with? (str (:text (inspect/why-stuck waiting))) " for the address of shop.invalid.")))))
-      (finally (.countDown end)))))
+    (with-redefs-fn {#'names/resolved (fn [host]
+                                        (.await end)
+                                        (throw (UnknownHostException. host)))}
+      #(try
+         (with-scope [s]
+           (let [waiting (daemon s (fn [] (net/connect "shop.invalid" 80 {:active false})))]
+             (is (eventually (str/ends-with? (str (:text (inspect/why-stuck waiting))) " for the address of shop.invalid.")))))
+         (finally (.countDown end))))))
 
 (deftest a-recv-from-waits-for-data-at-its-port
   (let [socket (net/open 0 {:host home :active false})]

@@ -46,6 +46,15 @@
                 "the name server of this machine.")
            {:host host} cause))
 
+(defn no-answer
+  "The look-up of a name has taken too long."
+  [operation host timeout]
+  (failure :magnetar/unknown-host :timeout
+           (str "`" operation "`: no address of the host " (arguments/show host) " was found within "
+                (arguments/show-duration timeout) ". Check the name server of this machine, or give an "
+                "address.")
+           {:host host}))
+
 (def ^:private words
   "What the JDK or the system says, as Erlang's reason."
   [["Connection reset" :econnreset] ["Permission denied" :eacces]
