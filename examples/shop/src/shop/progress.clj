@@ -7,7 +7,9 @@
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
    [shop.db :as db]
-   [shop.orders :as orders]))
+   [shop.orders :as orders])
+  (:import
+   (clojure.lang ExceptionInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -46,10 +48,20 @@
           (recur (:id (peek events) last-id)))))
     (finally (channel/close ch))))
 
+(defn- start-child
+  "Starts a child of the streams. While the shop starts or stops, there are no streams but there is a port."
+  [child]
+  (try
+    (sup/start-child :shop/streams child)
+    (catch ExceptionInfo e
+      (if (#{:noproc :shutdown} (:reason (ex-data e)))
+        [:error :not-running]
+        (throw e)))))
+
 (defn start-follower
-  "Starts to follow the order; returns the channel of its events, or nil if there are too many followers."
+  "Starts to follow the order; returns the channel of its events. Returns nil if there are too many followers, or if the shop stops."
   [{:keys [db]} order-id last-id]
   (let [ch (channel/chan {:size 16})
-        [how] (sup/start-child :shop/streams {:start [actor/spawn-link* follow db order-id last-id ch] :restart :temporary})]
+        [how] (start-child {:start [actor/spawn-link* follow db order-id last-id ch] :restart :temporary})]
     (when (= :ok how)
       ch)))

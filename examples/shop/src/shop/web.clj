@@ -117,7 +117,7 @@
       {:status 204}
       (if-some [ch (progress/start-follower shop id last-id)]
         (http/events ch)
-        (unavailable "Too many orders are followed.")))))
+        (unavailable "No more orders can be followed now.")))))
 
 (defn- list-jobs [{:keys [db]} _]
   (json-response 200 (jobs/open-jobs db)))

@@ -6,6 +6,7 @@
    [clojure.java.jdbc :as jdbc]
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
+   [magnetar.actor :as actor]
    [magnetar.application :as application]
    [magnetar.supervisor :as sup]
    [magnetar.telemetry :as telemetry]
@@ -141,6 +142,17 @@
         (while (seq (sup/which-children :shop/streams))
           (Thread/onSpinWait))
         (.countDown release)))))
+
+(deftest a-stream-that-is-asked-for-during-a-stop-is-refused
+  (let [release (CountDownLatch. 1)]
+    (with-shop {:outside (fn [_ _] (.await release))}
+      (order "tea")
+      (actor/unregister :shop/streams) ; as it is while the port is still open
+      (is (= [] (support/failures-of
+                  #(let [{:keys [status headers] :as answer} (get-page (url "/orders/1/events"))]
+                     (is (= [503 "2" "No more orders can be followed now."]
+                            [status (headers "retry-after") (:error (json-of answer))]))))))
+      (.countDown release))))
 
 (deftest a-handler-that-fails-is-counted
   (with-redefs [orders/latest (fn [_] (throw (IllegalStateException. "a bug")))]
