@@ -42,7 +42,12 @@
       state varchar(20) not null,
       message varchar(500) not null)"
    "create index if not exists events_of_order on events (order_id, id)"
-   "create table if not exists effects (id varchar(50) primary key)"])
+   "create table if not exists effects (id varchar(50) primary key)"
+   "create table if not exists queue (id int primary key, waiting int not null)"])
+
+(def ^:private only-row-of-queue
+  "insert into queue (id, waiting)
+   select 1, (select count(*) from jobs where state in ('ready', 'running')) where not exists (select 1 from queue)")
 
 ;; ---- transactions
 
@@ -85,7 +90,7 @@
   (let [h2? (str/starts-with? url "jdbc:h2:")]
     (doto (HikariConfig.)
       (.setPoolName "shop")
-      (.setJdbcUrl (cond-> url h2? (str ";DB_CLOSE_ON_EXIT=FALSE;WRITE_DELAY=0"))) ; no hook of H2 at SIGTERM; a commit is in the file
+      (.setJdbcUrl (cond-> url h2? (str ";DB_CLOSE_ON_EXIT=FALSE;WRITE_DELAY=0;LOCK_TIMEOUT=10000"))) ; no hook of H2 at SIGTERM; a commit is in the file
       (cond-> (not h2?) (doto (.addDataSourceProperty "socketTimeout" "10")))
       (.setMaximumPoolSize 10)
       (.setConnectionTimeout 2000)
@@ -94,7 +99,12 @@
 (defn create-tables
   "Creates the tables that are not there."
   [db]
-  (run! #(jdbc/execute! db [%]) tables))
+  (run! #(jdbc/execute! db [%]) tables)
+  (try
+    (jdbc/execute! db [only-row-of-queue])
+    (catch SQLException e ; another program was quicker
+      (when-not (duplicate? e)
+        (throw e)))))
 
 (defn close
   "Closes the pool."

@@ -62,10 +62,18 @@
                              :last_error (subs why 0 (min 500 (count why)))})
       (if again? :again :dead))))
 
-(defn waiting
-  "How many jobs are not done yet and not dead."
-  [db]
-  (:n (first (db/query db ["select count(*) as n from jobs where state in ('ready', 'running')"]))))
+;; An order has one job at a time that waits or runs. How many orders have one stands in a row of its own, so that no order counts
+;; the jobs, and orders of several programs at once do not pass the bound. The row is locked until the end of the transaction.
+
+(defn take-place
+  "Takes a place in the queue for a new order, in its transaction. False if so many orders wait, or more."
+  [tx max-queue]
+  (= [1] (jdbc/execute! tx ["update queue set waiting = waiting + 1 where waiting < ?" max-queue])))
+
+(defn leave-place
+  "Leaves the place of an order, in the transaction that ends it."
+  [tx]
+  (jdbc/execute! tx ["update queue set waiting = waiting - 1"]))
 
 (defn open-jobs
   "The jobs that are not done, the dead ones first; at most a hundred."

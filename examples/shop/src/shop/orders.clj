@@ -54,36 +54,45 @@
 
 (defn- reach [tx id state message]
   (jdbc/update! tx :orders {:state state} ["id = ?" id])
-  (tell tx id state message))
+  (tell tx id state message)
+  (when (ended? state)
+    (jobs/leave-place tx)))
 
-(defn- insert [db order]
+(defn- insert
+  "The id of the new order; nil if the queue is full."
+  [db order max-queue]
   (db/transaction [tx db]
-    (let [[{:keys [id]}] (jdbc/insert! tx :orders (assoc order :state "accepted"))]
-      (tell tx id "accepted" "The order is accepted.")
-      (jobs/add tx id "payment")
-      id)))
+    (when (jobs/take-place tx max-queue)
+      (let [[{:keys [id]}] (jdbc/insert! tx :orders (assoc order :state "accepted"))]
+        (tell tx id "accepted" "The order is accepted.")
+        (jobs/add tx id "payment")
+        id))))
 
-(defn- by-key [db k]
-  (first (db/query db ["select id, article, quantity, cents, state from orders where idempotency_key = ?" k])))
+(defn- with-key
+  "[:old order] if an order has this key, else nil."
+  [db k]
+  (when-some [[order] (seq (db/query db ["select id, article, quantity, cents, state from orders where idempotency_key = ?" k]))]
+    [:old order]))
 
-(defn- insert-once [db {:keys [idempotency_key] :as order}]
+(defn- insert-once
+  "What `place` returns. The same order may have been placed meanwhile."
+  [db {:keys [idempotency_key] :as order} max-queue]
   (try
-    [:new (by-id db (insert db order))]
+    (if-some [id (insert db order max-queue)]
+      [:new (by-id db id)]
+      (or (with-key db idempotency_key) [:full]))
     (catch SQLException e
       (if (db/duplicate? e)
-        [:old (by-key db idempotency_key)]
+        (with-key db idempotency_key)
         (throw e)))))
 
 (defn place
-  "Places an order with its first job. Returns [:new order]; [:old order] if an order has this key already; [:full] if so many jobs
+  "Places an order with its first job. Returns [:new order]; [:old order] if an order has this key already; [:full] if so many orders
   wait, or more."
   [db k article-id quantity max-queue]
-  (let [cents (* (long quantity) (long (:cents (article article-id))))
-        old (by-key db k)]
-    (cond
-      old [:old old]
-      (<= (long max-queue) (long (jobs/waiting db))) [:full]
-      :else (insert-once db {:idempotency_key k :article article-id :quantity quantity :cents cents}))))
+  (let [cents (* (long quantity) (long (:cents (article article-id))))]
+    (or (with-key db k)
+        (insert-once db {:idempotency_key k :article article-id :quantity quantity :cents cents} max-queue))))
 
 (defn step-done
   "The job has done its step: the order goes on to the next one, or has ended."

@@ -125,6 +125,42 @@
       (is (= 200 (:status (request (url "/orders") "POST" "{\"article\": \"tea\"}" "a"))) "an order that was placed is found")
       (.countDown release))))
 
+(defn- waits-for-a-row?
+  "Does a transaction of the database wait for another one?"
+  [db-url]
+  (seq (jdbc/query {:connection-uri db-url} ["select 1 from information_schema.sessions where blocker_id is not null"])))
+
+(deftest orders-at-once-do-not-pass-the-bound
+  (let [db-url (support/memory)
+        release (CountDownLatch. 1)
+        inserting (atom 0)
+        add jobs/add
+        place #(future (:status (request (url "/orders") "POST" "{\"article\": \"tea\"}" %)))]
+    (with-redefs [jobs/add (fn [& args]
+                             (swap! inserting inc)
+                             (while (not (or (<= 2 (long @inserting)) (waits-for-a-row? db-url)))
+                               (Thread/yield))
+                             (apply add args))]
+      (with-shop {:db db-url :max-queue 1 :outside (fn [_ _] (.await release))}
+        (is (= {201 1, 503 1} (frequencies (map deref (mapv place ["a" "b"])))))
+        (.countDown release)))))
+
+(deftest an-order-that-has-ended-leaves-its-place
+  (with-redefs [jobs/backoff (constantly 0)]
+    (doseq [broken [#{} #{"mail"} #{"mail" "refund"}]]
+      (with-shop {:max-queue 1 :outside (fn [_ {:keys [step]}] (when (broken step) (throw (ex-info "No answer." {}))))}
+        (doseq [id [1 2]]
+          (is (= id (:id (order "tea"))))
+          (messages (url (str "/orders/" id "/events"))))))))
+
+(deftest the-places-of-a-database-that-had-none-are-counted
+  (let [db {:connection-uri (support/memory)}]
+    (db/create-tables db)
+    (orders/place db "k" "tea" 1 10)
+    (jdbc/execute! db ["drop table queue"])
+    (dotimes [_ 2] (db/create-tables db))
+    (is (= [{:id 1 :waiting 1}] (jdbc/query db ["select id, waiting from queue"])))))
+
 (deftest a-stream-that-was-seen-to-its-end-is-not-opened-again
   (with-shop {}
     (order "tea")
