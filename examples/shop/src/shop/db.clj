@@ -7,7 +7,7 @@
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
    (com.zaxxer.hikari.pool HikariPool$PoolInitializationException)
-   (java.sql SQLException SQLTransientConnectionException)))
+   (java.sql Connection SQLException SQLTransientConnectionException)))
 
 (set! *warn-on-reflection* true)
 
@@ -56,10 +56,21 @@
   [[tx db] & body]
   `(scope/shield (jdbc/with-db-transaction [~tx ~db] ~@body)))
 
+(defn- open-connection ^Connection [db]
+  (try
+    (jdbc/get-connection db)
+    (catch SQLException e
+      (scope/sleep 0) ; throws if a cancellation has ended the wait for the pool
+      (throw e))))
+
 (defn query
-  "The rows of a query, as a vector of maps."
-  [db sql-and-parameters]
-  (scope/shield (jdbc/query db sql-and-parameters {:result-set-fn vec})))
+  "The rows of a query, as a vector of maps. A cancellation, as of a request whose client has left, ends the query, and the connection
+  stays in the pool."
+  [db [sql & parameters]]
+  (with-open [connection (open-connection db)
+              statement (.prepareStatement connection sql)]
+    (scope/with-cancel #(.cancel statement)
+      (jdbc/query {:connection connection} (into [statement] parameters) {:result-set-fn vec}))))
 
 ;; ---- what went wrong
 

@@ -8,6 +8,7 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.application :as application]
+   [magnetar.http :as http]
    [magnetar.supervisor :as sup]
    [magnetar.telemetry :as telemetry]
    [shop.db :as db]
@@ -17,7 +18,9 @@
    [shop.router :as router]
    [shop.support :as support :refer [get-page json-of messages order request url with-shop]])
   (:import
+   (com.zaxxer.hikari HikariDataSource HikariPoolMXBean)
    (java.io BufferedReader)
+   (java.net Socket)
    (java.util.concurrent CountDownLatch)))
 
 (set! *warn-on-reflection* true)
@@ -196,6 +199,38 @@
       (let [failures (support/failures-of #(is (= 500 (:status (get-page (url "/orders"))))))]
         (is (= ["a bug"] (map (comp ex-message :error) failures))))
       (is (str/includes? (:body (get-page (url "/metrics"))) "shop_http_requests_total{status=\"500\"} 1\n")))))
+
+(def ^:private long-query "select count(*) from system_range(1, 20000000000) where mod(x, 3) = 7")
+
+(defn- runs?
+  "Does the database run the long query?"
+  [db-url]
+  (seq (jdbc/query {:connection-uri db-url}
+                   ["select 1 from information_schema.sessions where executing_statement like '%where mod(x, 3) = 7'"])))
+
+(deftest a-client-that-leaves-ends-its-query-and-the-pool-has-its-connection-back
+  (let [db-url (support/memory)
+        pool (promise)
+        ended (promise)]
+    (with-redefs [orders/latest (fn [db]
+                                  (let [^HikariPoolMXBean pool @pool]
+                                    (try
+                                      (db/query db [long-query])
+                                      (finally (deliver ended (.getActiveConnections pool))))))]
+      (with-shop {:db db-url
+                  :workers 0
+                  :open #(let [db (db/open %)]
+                           (deliver pool (.getHikariPoolMXBean ^HikariDataSource (:datasource db)))
+                           db)}
+        (is (= [] (support/failures-of
+                    #(with-open [socket (Socket. "127.0.0.1" (int (http/port :shop/web)))]
+                       (.write (.getOutputStream socket) (.getBytes "GET /orders HTTP/1.1\r\nHost: test\r\n\r\n"))
+                       (while (not (runs? db-url))
+                         (Thread/onSpinWait))
+                       (.setSoLinger socket true 0) ; a reset
+                       (.close socket)
+                       (is (= 0 (deref ended 60000 :still-runs)))))))
+        (is (= 200 (:status (get-page (url "/health")))))))))
 
 (deftest without-its-database-the-shop-asks-to-come-again-and-goes-on-when-it-is-back
   (let [up? (atom true)]
