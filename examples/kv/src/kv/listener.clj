@@ -6,21 +6,11 @@
    [magnetar.actor :as actor]
    [magnetar.net :as net]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)))
 
 (set! *warn-on-reflection* true)
-
-(defn- accept
-  "The next connection; nil after a pause if there can be none now, as when no more files can be opened."
-  [listener tell]
-  (try
-    (net/accept listener)
-    (catch ExceptionInfo e
-      (tell (ex-message e))
-      (scope/sleep 100))))
 
 (defn- hand-over
   "Gives the connection to its process, unless that has ended already."
@@ -38,13 +28,15 @@
 (defn- child [conn id options]
   {:id id :start [connection/start-link conn id options] :restart :temporary :shutdown 1000})
 
-(defn- accept-all [listener {:keys [tell] :as options}]
+(defn- accept-all
+  "Accepts clients. Too many open files end by a pause in `net/accept`, any other error is one of the listener, and ends this process."
+  [listener options]
   (loop [id 1]
-    (when-some [conn (accept listener tell)]
-      (let [[how pid] (sup/start-child :kv/connections (child conn id options))]
-        (if (= :ok how)
-          (hand-over conn pid)
-          (refuse conn))))
+    (let [conn (net/accept listener)
+          [how pid] (sup/start-child :kv/connections (child conn id options))]
+      (if (= :ok how)
+        (hand-over conn pid)
+        (refuse conn)))
     (recur (inc id))))
 
 (defn- listen [{:keys [port bind]}]

@@ -4,6 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [kv.db :as db]
+   [kv.listener :as listener]
    [kv.resp :as resp]
    [kv.store :as store]
    [kv.support :as support :refer [client exchange receive-text send-words with-server]]
@@ -156,3 +157,11 @@
                                                (support/await-restart store))))))
       (answers? (client) "$1\r\n1\r\n" "get a")
       (is (= 1 (count (sup/which-children :kv/connections)))))))
+
+(deftest a-listener-whose-socket-was-closed-ends
+  (let [socket (net/listen 0 {:host "127.0.0.1" :active false})
+        said (atom [])]
+    (net/close socket)
+    (is (thrown-with-msg? clojure.lang.ExceptionInfo #"^`accept` on .*, which is closed"
+                          (#'listener/accept-all socket {:tell #(swap! said conj %)})))
+    (is (= [] @said))))
