@@ -9,8 +9,9 @@
    [magnetar.net-support :refer [home in-process listener next-message pair refused]]
    [magnetar.net.tcp :as tcp])
   (:import
-   (java.net Inet6Address InetAddress InetSocketAddress NetworkInterface)
-   (java.nio ByteBuffer ReadOnlyBufferException)))
+   (java.net Inet6Address InetAddress InetSocketAddress NetworkInterface Socket)
+   (java.nio ByteBuffer ReadOnlyBufferException)
+   (magnetar.net.connection Connection)))
 
 (set! *warn-on-reflection* true)
 
@@ -122,6 +123,18 @@
     (net/set-options served {:idle-timeout 1})
     (is (= :none (net/recv client {:timeout 20 :else :none})))
     (is (= "early" (String. ^bytes (net/recv served))))))
+
+(defn- options-of-socket [conn]
+  (let [^Socket socket (.-socket ^Connection conn)]
+    {:nodelay (.getTcpNoDelay socket) :keepalive (.getKeepAlive socket)}))
+
+(deftest options-reach-the-socket
+  (let [[client served] (pair {:active false :nodelay false :keepalive true})
+        [plain] (pair {:active false})]
+    (is (= (repeat 2 {:nodelay false :keepalive true}) (map options-of-socket [client served])))
+    (is (= {:nodelay true :keepalive false} (options-of-socket plain)))
+    (net/set-options client {:nodelay true :keepalive false})
+    (is (= {:nodelay true :keepalive false} (options-of-socket client)))))
 
 (deftest a-linger-of-zero-resets
   (let [[client served] (pair {:active false})]
