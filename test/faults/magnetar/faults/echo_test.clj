@@ -4,7 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.faults.client :as client]
-   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
    [magnetar.faults.server :as server]))
 
 (set! *warn-on-reflection* true)
@@ -22,32 +22,30 @@
 
 (deftest half-closed-sockets
   (is (= {["order\n" :closed] 200}
-         (withstand @echo "200 clients shut their sending side and read" "answers, then closes" nil
-                    (fn [port _]
-                      (frequencies (client/in-parallel 200 (fn [_] (client/half-close port "order\n")))))))))
+         (withstand-flood @echo "200 clients shut their sending side and read" "answers, then closes" nil
+           (fn [port]
+             (frequencies (client/in-parallel 200 (fn [_] (client/half-close port "order\n")))))))))
 
 (deftest connects-and-resets
-  (withstand @echo "2,000 connections are reset, each after a line and a half" "ends their processes" nil
-             (fn [port _]
-               (client/in-parallel 2000 (fn [_] (doto (client/connect port)
-                                                  (client/send-all "order\nor")
-                                                  (client/reset)))))))
+  (withstand-flood @echo "2,000 connections are reset, each after a line and a half" "ends their processes" nil
+    (fn [port]
+      (client/in-parallel 2000 (fn [_] (doto (client/connect port)
+                                         (client/send-all "order\nor")
+                                         (client/reset)))))))
 
 (deftest oversized-lines
   (let [line (byte-array 16777216 (byte 120))
-        answers (withstand @echo "200 lines of 16 MiB, 50 at a time" "closes each at 64 KiB, its `:max-packet`" nil
-                           (fn [port at-peak]
-                             (let [flood (future (client/in-parallel 200 (fn [_] (client/exchange port line))))]
-                               (at-peak)
-                               @flood)))]
+        answers (withstand-flood @echo "200 lines of 16 MiB, 50 at a time" "closes each at 64 KiB, its `:max-packet`" nil
+                                 (fn [port]
+                                   (client/in-parallel 200 (fn [_] (client/exchange port line)))))]
     (is (every? #{["" :closed] ["" :reset]} answers))))
 
 (deftest garbage
   (let [does "sends back what it takes for lines, then closes"
-        ends (withstand @echo "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" does nil
-                        (fn [port _]
-                          (conj (client/in-parallel 200 (fn [i] (second (client/half-close port (client/garbage i 32768)))))
-                                (second (client/half-close port client/client-hello)))))]
+        ends (withstand-flood @echo "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" does nil
+               (fn [port]
+                 (conj (client/in-parallel 200 (fn [i] (second (client/half-close port (client/garbage i 32768)))))
+                       (second (client/half-close port client/client-hello)))))]
     (is (= {:closed 201} (frequencies ends)))))
 
 (deftest clients-that-never-read

@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.dev.certificates :as certificates]
    [magnetar.faults.client :as client]
-   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
    [magnetar.faults.server :as server]
    [magnetar.net :as net]
    [magnetar.test :as mt]))
@@ -50,20 +50,20 @@
     (is (= #{408} (said answers)))))
 
 (deftest half-closed-sockets
-  (let [answers (withstand @web "200 clients shut their sending side and read" "answers a short request, then closes" nil
-                           (fn [port _]
-                             (client/in-parallel 200 (fn [_] (client/half-close port (client/get-text "GET" "/hello"))))))]
+  (let [answers (withstand-flood @web "200 clients shut their sending side and read" "answers a short request, then closes" nil
+                  (fn [port]
+                    (client/in-parallel 200 (fn [_] (client/half-close port (client/get-text "GET" "/hello"))))))]
     (is (= {200 200} (statuses (map first answers))))
     (is (= #{:closed} (set (map second answers))))))
 
 (deftest connects-and-resets
   (let [texts ["" "GET /he" (client/get-text "GET" "/hello") (client/get-text "GET" "/work")
                (str (client/get-text "POST" "/echo" "Content-Length: 9") "half")]]
-    (withstand @web "2,000 connections are reset, at five places of a request" "cancels their requests" nil
-               (fn [port _]
-                 (client/in-parallel 2000 (fn [i] (doto (client/connect port)
-                                                    (client/send-all (texts (rem (long i) 5)))
-                                                    (client/reset))))))))
+    (withstand-flood @web "2,000 connections are reset, at five places of a request" "cancels their requests" nil
+      (fn [port]
+        (client/in-parallel 2000 (fn [i] (doto (client/connect port)
+                                           (client/send-all (texts (rem (long i) 5)))
+                                           (client/reset))))))))
 
 (defn- long-text [n]
   (apply str (repeat n "x")))
@@ -74,21 +74,19 @@
                (client/get-text "GET" "/hello" (str "X-Long: " mega))
                (str (client/get-text "POST" "/echo" "Content-Length: 8388608") mega mega)
                (client/get-text "POST" "/echo" "Content-Length: 99999999999999")]
-        answers (withstand @web "200 lines, headers and bodies of 1 MiB and more" "414, 431 or 413, then closes" nil
-                           (fn [port at-peak]
-                             (let [flood (future (client/in-parallel 200 #(client/exchange port (texts (rem (long %) 4)))))]
-                               (at-peak)
-                               @flood)))]
+        answers (withstand-flood @web "200 lines, headers and bodies of 1 MiB and more" "414, 431 or 413, then closes" nil
+                                 (fn [port]
+                                   (client/in-parallel 200 #(client/exchange port (texts (rem (long %) 4))))))]
     ;; the client may be reset while it still sends, before it reads the answer
     (is (every? #(or (= ["" :reset] %) (#{413 414 431} (status (first %)))) answers)
         (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))
     (is (= #{413} (set (map (comp status first) (take-nth 4 (drop 3 answers))))))))
 
 (deftest garbage
-  (let [answers (withstand @web "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" "400, then closes" nil
-                           (fn [port _]
-                             (conj (client/in-parallel 200 #(client/exchange port (client/garbage % 32768)))
-                                   (client/exchange port client/client-hello))))]
+  (let [answers (withstand-flood @web "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" "400, then closes" nil
+                  (fn [port]
+                    (conj (client/in-parallel 200 #(client/exchange port (client/garbage % 32768)))
+                          (client/exchange port client/client-hello))))]
     (is (every? #(or (= ["" :reset] %) (= 400 (status (first %)))) answers)
         (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))))
 
@@ -102,12 +100,10 @@
 (deftest garbage-where-tls-is-spoken
   (let [texts [(client/garbage 1 1000) (client/bytes-of (client/get-text "GET" "/hello")) client/client-hello (byte-array 0)]
         port-of-tls (:tls-port @web)
-        ends (withstand @web "200 clients send garbage, plain HTTP, half a handshake or nothing to the port of TLS"
-                        "closes, at the latest after the 2 s of its `:handshake-timeout`" nil
-                        (fn [_ at-peak]
-                          (let [clients (future (client/in-parallel 200 #(second (client/exchange port-of-tls (texts (rem (long %) 4))))))]
-                            (at-peak)
-                            @clients)))]
+        ends (withstand-flood @web "200 clients send garbage, plain HTTP, half a handshake or nothing to the port of TLS"
+               "closes, at the latest after the 2 s of its `:handshake-timeout`" nil
+               (fn [_]
+                 (client/in-parallel 200 #(second (client/exchange port-of-tls (texts (rem (long %) 4)))))))]
     (is (= #{} (disj (set ends) :closed :reset)))
     (is (= 200 (status (get-with-tls port-of-tls))) "TLS goes on")))
 

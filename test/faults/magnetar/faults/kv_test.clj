@@ -6,7 +6,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.faults.client :as client :refer [resp]]
    [magnetar.faults.disk :as disk]
-   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
    [magnetar.faults.server :as server]
    [magnetar.test :as mt]))
 
@@ -71,17 +71,17 @@
 
 (deftest half-closed-sockets
   (is (= {["+PONG\r\n" :closed] 200}
-         (withstand @kv "200 clients shut their sending side and read" "answers, then closes" nil
-                    (fn [port _]
-                      (frequencies (client/in-parallel 200 (fn [_] (client/half-close port (resp "PING"))))))))))
+         (withstand-flood @kv "200 clients shut their sending side and read" "answers, then closes" nil
+           (fn [port]
+             (frequencies (client/in-parallel 200 (fn [_] (client/half-close port (resp "PING"))))))))))
 
 (deftest connects-and-resets
   (let [texts ["" "*2\r\n$3\r\nGE" (resp "SET" "reset" "1") (resp "SUBSCRIBE" "news") (resp "GET" "reset")]]
-    (withstand @kv "2,000 connections are reset, at five places of a command" "ends their processes" nil
-               (fn [port _]
-                 (client/in-parallel 2000 (fn [i] (doto (client/connect port)
-                                                    (client/send-all (texts (rem (long i) 5)))
-                                                    (client/reset))))))))
+    (withstand-flood @kv "2,000 connections are reset, at five places of a command" "ends their processes" nil
+      (fn [port]
+        (client/in-parallel 2000 (fn [i] (doto (client/connect port)
+                                           (client/send-all (texts (rem (long i) 5)))
+                                           (client/reset))))))))
 
 (deftest oversized-commands
   (let [mega (apply str (repeat 1048576 "x"))
@@ -89,11 +89,11 @@
                ["*99999999\r\n" "-ERR Protocol error: invalid multibulk length\r\n"]
                [mega "-ERR Protocol error: too big inline request\r\n"]
                [(str "*" mega) "-ERR Protocol error: too big mbulk count string\r\n"]]
-        answers (withstand @kv "200 arguments, arrays and lines that are too long" "a protocol error, then closes" nil
-                           (fn [port _]
-                             (client/in-parallel 200 (fn [i]
-                                                       (let [[text expected] (texts (rem (long i) 4))]
-                                                         [expected (client/exchange port text)])))))]
+        answers (withstand-flood @kv "200 arguments, arrays and lines that are too long" "a protocol error, then closes" nil
+                  (fn [port]
+                    (client/in-parallel 200 (fn [i]
+                                              (let [[text expected] (texts (rem (long i) 4))]
+                                                [expected (client/exchange port text)])))))]
     (is (= [] (remove (fn [[expected [text end]]] (or (= [expected :closed] [text end]) (= ["" :reset] [text end]))) answers)))))
 
 (deftest announced-arguments
@@ -105,10 +105,10 @@
                    (client/close-all clients))))))
 
 (deftest garbage
-  (let [answers (withstand @kv "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" "an error for each line, or a protocol error and the end" nil
-                           (fn [port _]
-                             (conj (client/in-parallel 200 #(client/half-close port (client/garbage % 32768)))
-                                   (client/half-close port client/client-hello))))]
+  (let [answers (withstand-flood @kv "200 clients send 32 KiB of random bytes, and one sends a TLS handshake" "an error for each line, or a protocol error and the end" nil
+                  (fn [port]
+                    (conj (client/in-parallel 200 #(client/half-close port (client/garbage % 32768)))
+                          (client/half-close port client/client-hello))))]
     (is (every? (fn [[text end]] (and (#{:closed :reset} end) (or (= "" text) (str/starts-with? text "-ERR ")))) answers))))
 
 (deftest subscribers-that-never-read
@@ -204,8 +204,8 @@
         _ (with-open [socket (client/connect port)] (ask socket "SET" "page" "home"))
         watched (fault/warmed-up running (fn [socket _] (= "home" (value-of socket "page"))))
         fill (fn [word] (with-open [socket (client/connect port)] (fill-disk socket word)))
-        [yes no answers] (withstand watched "the disk of the file is full (tmpfs of 2 MiB)" "refuses writes with `-MISCONF`, answers reads" nil
-                                    (fn [_ _] (fill "full-")))]
+        [yes no answers] (withstand-flood watched "the disk of the file is full (tmpfs of 2 MiB)" "refuses writes with `-MISCONF`, answers reads" nil
+                           (fn [_] (fill "full-")))]
     (is (= #{"-MISCONF Errors writing to the AOF file: No space left on device"} answers))
     (is (= 0 (disk/run disk "rm" ballast)))
     (let [[more] (fill "again-")

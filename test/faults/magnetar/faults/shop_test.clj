@@ -7,7 +7,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.faults.client :as client]
    [magnetar.faults.disk :as disk]
-   [magnetar.faults.fault :as fault :refer [withstand]]
+   [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
    [magnetar.faults.server :as server]
    [magnetar.test :as mt]))
 
@@ -67,20 +67,20 @@
 (deftest connects-and-resets
   (let [texts [(constantly "") order-text #(str/replace (order-text %) "tea\"}" "")
                (fn [_] (client/get-text "GET" "/orders/1/events")) (fn [_] (client/get-text "GET" "/orders"))]]
-    (withstand @shop "1,000 connections are reset, at five places of an order, a page and a stream" "cancels their requests; an order is there or not" nil
-               (fn [port _]
-                 (client/in-parallel 1000 (fn [i]
-                                            (doto (client/connect port)
-                                              (client/send-all ((texts (rem (long i) 5)) (str "reset-" i)))
-                                              (client/reset))))))))
+    (withstand-flood @shop "1,000 connections are reset, at five places of an order, a page and a stream" "cancels their requests; an order is there or not" nil
+      (fn [port]
+        (client/in-parallel 1000 (fn [i]
+                                   (doto (client/connect port)
+                                     (client/send-all ((texts (rem (long i) 5)) (str "reset-" i)))
+                                     (client/reset))))))))
 
 (deftest garbage
-  (let [answers (withstand @shop "200 bodies of garbage, and too long ones" "400 or 413" nil
-                           (fn [port _]
-                             (client/in-parallel 200 (fn [i]
-                                                       (let [n (if (even? (long i)) 3000 100000)]
-                                                         (client/exchange port (str (client/get-text "POST" "/orders" (str "Content-Length: " n) "Connection: close")
-                                                                                    (String. (client/garbage i n) "ISO-8859-1"))))))))]
+  (let [answers (withstand-flood @shop "200 bodies of garbage, and too long ones" "400 or 413" nil
+                  (fn [port]
+                    (client/in-parallel 200 (fn [i]
+                                              (let [n (if (even? (long i)) 3000 100000)]
+                                                (client/exchange port (str (client/get-text "POST" "/orders" (str "Content-Length: " n) "Connection: close")
+                                                                           (String. (client/garbage i n) "ISO-8859-1"))))))))]
     (is (every? (fn [[text end]] (or (re-find #"^HTTP/1.1 4(00|13) " text) (= ["" :reset] [text end]))) answers)
         (pr-str (distinct (map (fn [[text end]] [(subs text 0 (min 60 (count text))) end]) answers))))))
 
