@@ -219,13 +219,13 @@
   channel)
 
 (defn dribble
-  "n clients send the text, and then a byte each 20 ms, until the server has closed all of them, or until (enough?).
+  "n clients send the text, and then a byte each 20 ms, until the server has closed all of them, for a minute at most, or until (enough?).
   Returns a map from the server's answers to how often each came; :open for a client that was not closed."
   [port n text ^String byte enough?]
   (with-open [selector (Selector/open)]
     (let [answers (atom [])
           channels (mapv (fn [_] (register selector (channel-to port))) (range n))
-          deadline (+ (System/nanoTime) (* 1000000 (long limit-ms)))]
+          deadline (+ (System/nanoTime) (* 1000000 3 (long limit-ms)))]
       (write-some selector (bytes-of text))
       (loop []
         (.select selector 20)

@@ -57,12 +57,14 @@
 ;; ---- clients
 
 (deftest slow-orders
-  (let [head (client/get-text "POST" "/orders" "Content-Length: 4000")]
-    (is (= {:open 100}
-           (withstand @shop "100 clients send an order a byte at a time, and leave" "waits, for 30 s at most (`:request-timeout`)" nil
-                      (fn [port at-peak]
-                        (let [looked (delay (future (at-peak 100)))]
-                          (client/dribble port 100 head "x" #(realized? @looked)))))))))
+  (let [head (client/get-text "POST" "/orders" "Content-Length: 4000")
+        answers (withstand @shop "100 clients send an order a byte at a time" "408 after the 30 s of its `:request-timeout`" nil
+                           (fn [port at-peak]
+                             (let [looked (delay (future (at-peak 100)))]
+                               (client/dribble port 100 head "x" #(do @looked false)))))]
+    ;; a byte that arrives after the end resets the connection, and a client may not see its answer then
+    (is (= #{"HTTP/1.1 408"} (set (remove #{""} (map #(if (string? %) (subs % 0 (min 12 (count %))) %) (keys answers)))))
+        (pr-str answers))))
 
 (deftest connects-and-resets
   (let [texts [(constantly "") order-text #(str/replace (order-text %) "tea\"}" "")
