@@ -13,7 +13,8 @@
    (java.util.concurrent Executors)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
-   (magnetar.kernel.process Caller)))
+   (magnetar.kernel.process Caller)
+   (magnetar.kernel.time Timer Wheel)))
 
 (set! *warn-on-reflection* true)
 
@@ -151,6 +152,15 @@
   "Runs `f` on a fiber of its own."
   [^String site f]
   (Fibers/start site Fibers$Hold/STRONG ^Runnable f))
+
+(defn dispatch-at
+  "Runs `f` at the instant, on a fiber of its own named `what` and `on`; returns a function that prevents it."
+  [instant what on f]
+  (let [wheel (Wheel/of (.environment (Fiber/current)))
+        timer (proxy [Timer] [instant]
+                (expire [] (dispatch (str what on) f)))]
+    (.add wheel timer)
+    #(.cancel wheel timer)))
 
 (defn run-agents
   "Runs each action that is sent with `send-off` to an agent of Clojure on a fiber of its own; returns nil."

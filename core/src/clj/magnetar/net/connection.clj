@@ -26,9 +26,7 @@
    (java.nio.charset StandardCharsets)
    (java.util.concurrent.atomic AtomicBoolean)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Owned)
-   (magnetar.kernel.time Timer Wheel)
    (magnetar.net.framing Undecodable)))
 
 (set! *warn-on-reflection* true)
@@ -284,12 +282,6 @@
     (swap! (.-state conn) #(if (:closed %) % (assoc % :late? true)))
     (close conn)))
 
-(defn- limit-of-send
-  "The timer that lets a fiber close the connection. A close is too much for the thread of the timers."
-  ^Timer [conn under-way deadline]
-  (proxy [Timer] [deadline]
-    (expire [] (fibers/dispatch (str "send time-out of " conn) #(close-late conn under-way)))))
-
 ;; T1 writes, T2 finds the time over. The one that takes `under-way` first decides: T2 then closes the
 ;; connection, and T1 throws, although its write may have ended well in the meantime.
 (defn- write-until
@@ -297,17 +289,15 @@
   [conn bytes deadline]
   (if (= clock/infinite deadline)
     (write conn bytes)
-    (let [wheel (Wheel/of (.environment (Fiber/current)))
-          under-way (AtomicBoolean. true)
-          timer (limit-of-send conn under-way deadline)]
-      (.add wheel timer)
+    (let [under-way (AtomicBoolean. true)
+          stop-timer (fibers/dispatch-at deadline "send time-out of " conn #(close-late conn under-way))]
       (try
         (write conn bytes)
         (when-not (.getAndSet under-way false)
           ::transport/timeout)
         (finally
           (.set under-way false)
-          (.cancel wheel timer))))))
+          (stop-timer))))))
 
 (defn send-data
   "Sends the data, as a packet; packets of several threads do not mix."
