@@ -219,7 +219,7 @@
   {:path \"/run/my.sock\"} in place of host and port is a unix socket.
 
   It belongs to this process, and is closed when the process ends. A name of a host is looked up on a platform
-  thread, since the JDK would hold the carrier thread of a fiber. At most 32 names are looked up at a time.
+  thread, since the JDK would hold the carrier thread of a fiber. At most 256 names are looked up at once.
   The addresses of IPv4 and IPv6 are tried in turn, and the last failure is reported. The :timeout includes
   the look-up, which is abandoned when time runs out. With several addresses, each gets a share of the time,
   at least two seconds.

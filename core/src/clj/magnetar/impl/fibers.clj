@@ -154,7 +154,8 @@
   (Fibers/start site Fibers$Hold/STRONG ^Runnable f))
 
 (defn dispatch-at
-  "Runs `f` at the instant, on a fiber of its own named `what` and `on`; returns a function that prevents it."
+  "Runs `f` at the instant, on a fiber of its own named `what` and `on`; returns a function that prevents it.
+  The thread of the timers calls toString of `on`, which has to be short."
   [instant what on f]
   (let [wheel (Wheel/of (.environment (Fiber/current)))
         timer (proxy [Timer] [instant]

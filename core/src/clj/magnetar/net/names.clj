@@ -6,12 +6,11 @@
   dropped from the queue if it has not begun. Else it goes on without a caller, and a later caller joins it.
   So a name whose server does not answer holds one thread.
 
-  There are 32 threads. While each is held by a slow name, look-ups that have waited in the queue for a second
-  get threads of their own, up to 256 in all. An address needs no thread, and localhost has threads of its own: it does not wait for
-  a name server.
+  There are up to 256 threads, which are started as needed and end when they are idle. An address needs no
+  thread. localhost has threads of its own, since it does not wait for a name server.
 
-  The monitor of `asked` guards the look-ups by name in it, :waiting of each, an atom, the number of callers,
-  and the number of threads. :done is a latch, which is released when the look-up has ended."
+  The monitor of `asked` guards the look-ups by name in it, and :waiting of each, an atom, the number of
+  callers. :done is a latch, which is released when the look-up has ended."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -23,16 +22,15 @@
    [magnetar.net.transport :as transport])
   (:import
    (java.net InetAddress UnknownHostException)
-   (java.util Arrays HashMap)
+   (java.util HashMap)
    (java.util.concurrent ExecutionException FutureTask ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private ^:const usual-threads 32)
 (def ^:private ^:const most-threads "When so many names are slow, all others wait." 256)
 (def ^:private ^:const threads-of-localhost 4)
 
-(defonce ^:private ^ThreadPoolExecutor names-pool (threads/pool "magnetar-names" usual-threads))
+(defonce ^:private ^ThreadPoolExecutor names-pool (threads/pool "magnetar-names" most-threads))
 (defonce ^:private ^ThreadPoolExecutor localhost-pool (threads/pool "magnetar-localhost" threads-of-localhost))
 (defonce ^:private ^HashMap asked (HashMap.))
 
@@ -40,34 +38,6 @@
   (if (= "localhost" (str/lower-case host))
     localhost-pool
     names-pool))
-
-;; ---- how many threads there may be. The caller holds the monitor of `asked`.
-
-(defn- set-threads [^long n]
-  (if (< n (.getCorePoolSize names-pool))
-    (doto names-pool (.setCorePoolSize n) (.setMaximumPoolSize n))
-    (doto names-pool (.setMaximumPoolSize n) (.setCorePoolSize n))))
-
-(defn- place-in-queue
-  "How many threads the queue needs until this look-up has one; 0 if it is not queued."
-  ^long [task]
-  (inc (.indexOf (Arrays/asList (.toArray (.getQueue names-pool))) task)))
-
-(defn- add-threads-for
-  "Adds threads if the look-up still waits for one: for it, and for those before it, which have waited longer."
-  [task]
-  (let [there (max (.getCorePoolSize names-pool) (.getPoolSize names-pool))]
-    (when (< there most-threads)
-      (let [place (place-in-queue task)]
-        (when (pos? place)
-          (set-threads (min most-threads (+ there place))))))))
-
-(defn- drop-threads
-  "Goes back to the usual number, as no more are needed. A thread that looks up a name is not ended by that."
-  []
-  (when (and (< usual-threads (.getCorePoolSize names-pool))
-             (< (.getActiveCount names-pool) usual-threads))
-    (set-threads usual-threads)))
 
 ;; ---- look-ups
 
@@ -88,7 +58,6 @@
   (let [done (waits/latch)
         task (FutureTask. #(look-up host done))
         entry {:task task :done done :waiting (atom 0)}]
-    (drop-threads)
     (.execute (pool-of host) task)
     (.put asked host entry)
     entry))
@@ -115,18 +84,10 @@
                (refusals/unknown-host operation host (ex-cause e))
                (ex-cause e))))))
 
-(def ^:private ^:const patience-nanos "How long a look-up waits for one of the usual threads." 1000000000)
-
-(defn- ends-within? [host {:keys [done]} ^long nanos]
-  (waits/released? done waits/for-address host nanos))
-
 (defn- ended?
-  "Waits for the end of the look-up; false, or nil, after the deadline."
-  [host {:keys [task] :as entry} deadline]
-  (or (ends-within? host entry (min patience-nanos (clock/left deadline)))
-      (when (pos? (clock/left deadline))
-        (locking asked (add-threads-for task))
-        (ends-within? host entry (clock/left deadline)))))
+  "Waits for the end of the look-up; false after the deadline."
+  [host {:keys [done]} deadline]
+  (waits/released? done waits/for-address host (clock/left deadline)))
 
 (defn- result [operation host {:keys [task] :as entry} deadline]
   (if (ended? host entry deadline)

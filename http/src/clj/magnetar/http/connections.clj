@@ -83,9 +83,11 @@
     (< (long header) (- now (long began)))))
 
 (defn- cut
-  "Ends a connection of HTTP/2 with all its streams. A close would wait for them."
+  "Ends a connection of HTTP/2 with all its streams. A close would wait for them. A session that closes already
+  is told nothing, so its connection is ended in any case."
   [^HTTP2Connection connection]
-  (.onConnectionFailure connection (.-code ErrorCode/ENHANCE_YOUR_CALM_ERROR) "slow_frame"))
+  (.onConnectionFailure connection (.-code ErrorCode/ENHANCE_YOUR_CALM_ERROR) "slow_frame")
+  (.disconnect (.getSession connection)))
 
 ;; ----
 

@@ -57,7 +57,6 @@
 
 ;; ---- a process
 
-;; The last messages are signals: no limit of the mailbox applies to them. A process that waits for the end of its socket alone would not get it.
 (defn- why [e]
   (condp instance? e
     MessageTooLargeException :emsgsize
@@ -87,8 +86,9 @@
   (when-some [active (await-active socket)]
     (Send/send pid [:ws socket message])
     (when (= 1 active)
-      (Send/send pid [:ws-passive socket]))))
+      (Send/signal pid [:ws-passive socket]))))
 
+;; Messages about the socket itself are signals: no limit of the mailbox applies to them. A process that waits for one of them alone would not get it.
 (defn- of-process [^Pid pid active]
   {:open (fn [^WebSocket socket _]
            (swap! (.-memory socket) (fn [memory] {:wake (channel/chan {:size 1}) :active (:active memory active)}))

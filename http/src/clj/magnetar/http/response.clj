@@ -311,7 +311,8 @@
           (.flush out))))))
 
 (defn- send-ring
-  "Lets Ring's protocol write the body. What waits for a flush is dropped if that fails: then the client may still get status 500."
+  "Lets Ring's protocol write the body. What waits for a flush is dropped if that fails: then the client may still get status 500. A writer
+  that the body closes in a `finally` flushes."
   [sending ring-response body]
   (let [out (output-stream sending)]
     (@ring-write body ring-response out)

@@ -41,7 +41,7 @@
 (declare close)
 
 ;; The server of each process that owns one. A process that drains answers no call, and a request in progress may ask for the port or the status.
-(def ^:private ^ConcurrentHashMap owners (ConcurrentHashMap.))
+(defonce ^:private ^ConcurrentHashMap owners (ConcurrentHashMap.))
 
 ;; `service` is what exchanges see of a server. `ended` is a channel that closes when the server stops.
 (deftype HttpServer [^Server jetty ^ServerConnector connector port service ended]
@@ -251,15 +251,12 @@
         (do (.remove closed-at port at)
             false))))
 
-(defn- bind-failed? [e]
-  (some #(instance? BindException %) (take-while some? (iterate ex-cause e))))
-
 (defn- open [^ServerConnector connector]
   (let [failure (try
                   (.open connector)
                   nil
                   (catch IOException e
-                    (if (and (bind-failed? e) (being-freed? (.getPort connector))) e (throw e))))]
+                    (if (and (refusals/cause-of-kind BindException e) (being-freed? (.getPort connector))) e (throw e))))]
     (when failure
       (clock/sleep 5000000)
       (recur connector))))
