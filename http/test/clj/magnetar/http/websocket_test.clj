@@ -20,7 +20,8 @@
    (java.util Set)
    (java.util.concurrent.atomic AtomicReference)
    (magnetar.http.server HttpServer)
-   (org.eclipse.jetty.websocket.api Session)))
+   (org.eclipse.jetty.websocket.api Session)
+   (org.eclipse.jetty.websocket.core WebSocketConnection)))
 
 (set! *warn-on-reflection* true)
 
@@ -342,6 +343,8 @@
       (let [^Set websockets (:websockets (.-service server))
             broken (range 100)]
         (with-open [socket (open-raw server)]
+          ;; until then it may count as a connection of HTTP that is idle
+          (is (eventually (every? #(instance? WebSocketConnection %) (keys (:connections (.-service server))))))
           (try
             (.addAll websockets broken)
             (#'server/look-after (.-service server) (after-500-seconds))
