@@ -110,6 +110,8 @@
 (defn- run [rounds seconds]
   (let [servers (update-vals (commands) start)]
     (try
+      (doseq [row rows] ; until the JVMs have compiled what they run
+        (one-round servers row seconds 0))
       (mapv #(measured servers % rounds seconds) rows)
       (finally (run! end (vals servers))))))
 
