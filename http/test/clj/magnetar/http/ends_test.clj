@@ -15,7 +15,7 @@
    [magnetar.supervisor :as sup])
   (:import
    (java.io IOException)
-   (java.net ConnectException Socket)
+   (java.net ConnectException Socket SocketException)
    (java.net.http HttpClient HttpResponse$BodyHandlers)
    (java.util.concurrent CountDownLatch)
    (magnetar.http.exchange Exchange)
@@ -228,11 +228,14 @@
 
 ;; ---- stop
 
-(defn- refused? [port]
+(defn- refused?
+  "Does the port refuse connections? One that is reset came while the port was being closed, and says nothing of the next one."
+  [port]
   (try
     (.close (Socket. ^String home (int port)))
     false
-    (catch ConnectException _ true)))
+    (catch ConnectException _ true)
+    (catch SocketException _ false)))
 
 (deftest a-stop-waits-for-the-requests-in-progress
   (let [began (promise)
