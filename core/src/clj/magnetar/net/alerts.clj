@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.explain :as explain]
    [magnetar.impl.runtime])
   (:import
    (java.io EOFException)
@@ -16,9 +17,6 @@
   "Does the error come from TLS?"
   [e]
   (instance? SSLException e))
-
-(defn- causes [e]
-  (take-while some? (iterate ex-cause e)))
 
 (def ^:private by-class
   [[CertificateExpiredException :certificate-expired] [CertificateNotYetValidException :certificate-expired]
@@ -37,17 +35,17 @@
 (defn- received
   "The alert that the other side sent, nil for none."
   [e]
-  (some #(second (re-find #"Received fatal alert: (\w+)" (str (ex-message %)))) (causes e)))
+  (some #(second (re-find #"Received fatal alert: (\w+)" (str (ex-message %)))) (explain/causes e)))
 
 (defn- own-alert [e]
-  (some #(second (re-find #"^\((\w+)\)" (str (ex-message %)))) (causes e)))
+  (some #(second (re-find #"^\((\w+)\)" (str (ex-message %)))) (explain/causes e)))
 
 (defn- word [alert]
   (keyword (str/replace alert "_" "-")))
 
 (defn- found [e]
-  (or (some (fn [[class word]] (when (some #(instance? class %) (causes e)) word)) by-class)
-      (some (fn [[text word]] (when (some #(str/includes? (str (ex-message %)) text) (causes e)) word))
+  (or (some (fn [[class word]] (when (some #(instance? class %) (explain/causes e)) word)) by-class)
+      (some (fn [[text word]] (when (some #(str/includes? (str (ex-message %)) text) (explain/causes e)) word))
             by-text)))
 
 (defn problem
@@ -70,7 +68,7 @@
 (defn- detail
   "What the JDK says about the innermost cause."
   [e]
-  (str/replace (str (ex-message (last (causes e)))) #"^\(\w+\) |\.$" ""))
+  (str/replace (str (ex-message (last (explain/causes e)))) #"^\(\w+\) |\.$" ""))
 
 (def ^:private ours
   "What this side found: why, and what to do."

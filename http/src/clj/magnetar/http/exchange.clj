@@ -144,7 +144,7 @@
           :else [500 nil false]))))
 
 (defn- report
-  "Reports the error once, if it is a failure of the program: the client's are not, and a deadline that passes in the queue is none."
+  "Reports the error once, if it is a failure of the program: the client's are not, and neither is a deadline that passes in the queue."
   [^Exchange x e outcome]
   (let [{::keys [late admitted]} @(.-facts x)]
     (when (and (vector? outcome)

@@ -5,6 +5,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.explain :as explain]
    [magnetar.impl.runtime]
    [magnetar.net.refusals :as net])
   (:import
@@ -14,20 +15,15 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- causes
-  "The error and what it was caused by. A chain may be a circle."
-  [e]
-  (take 20 (take-while some? (iterate ex-cause e))))
-
 (defn caused-by?
   "Is this very cause the error, or behind it?"
   [e cause]
-  (and cause (some #(identical? cause %) (causes e))))
+  (and cause (some #(identical? cause %) (explain/causes e))))
 
 (defn cause-of-kind
   "The first error of a class among the error and its causes, or nil."
   [^Class kind e]
-  (first (filter #(instance? kind %) (causes e))))
+  (first (filter #(instance? kind %) (explain/causes e))))
 
 (defn- place [host port]
   (str (when host (str host ":")) port))
