@@ -78,7 +78,7 @@
     (catch Throwable _ nil)))
 
 (defn- step
-  "A piece of work at random, of which the interrupt of a cancellation outside is none of the results."
+  "Does a piece of work at random. An interrupt that its own scopes cause ends with it."
   [^long depth]
   (let [inside #(dotimes [_ (chance 3)] (quietly (fn [] (step (dec depth)))))
         pause #(scope/sleep (chance 3))]

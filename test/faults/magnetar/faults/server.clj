@@ -93,25 +93,26 @@
   ([server] (held server "counts"))
   ([server question] (assoc (ask server question) :descriptors (descriptors server))))
 
+(defn- settled
+  "What the server holds once so many looks in a row have changed nothing: of each number what `choose` takes, of what was held and is.
+  The heap is that after a collection."
+  [server choose looks-wanted]
+  (loop [held-so-far (held server) looks 0]
+    (let [found (merge-with choose held-so-far (held server))]
+      (cond
+        (not= (dissoc held-so-far :heap) (dissoc found :heap)) (recur found 0)
+        (< looks (long looks-wanted)) (recur found (inc looks))
+        :else (assoc found :heap (:heap (held server "collect")))))))
+
 (defn idle
   "What the server holds while it has no client: the least numbers, once 50 looks in a row have found no lower ones."
   [server]
-  (loop [least (held server) looks 0]
-    (let [lower (merge-with min least (held server))]
-      (cond
-        (not= (dissoc least :heap) (dissoc lower :heap)) (recur lower 0)
-        (< looks 50) (recur lower (inc looks))
-        :else (assoc lower :heap (:heap (held server "collect")))))))
+  (settled server min 50))
 
 (defn most-held
-  "The most that the server holds: the greatest numbers, once 30 looks in a row have found no greater ones. The heap is that after a collection."
+  "The most that the server holds: the greatest numbers, once 30 looks in a row have found no greater ones."
   [server]
-  (loop [most (held server) looks 0]
-    (let [more (merge-with max most (held server))]
-      (cond
-        (not= (dissoc most :heap) (dissoc more :heap)) (recur more 0)
-        (< looks 30) (recur more (inc looks))
-        :else (assoc more :heap (:heap (held server "collect")))))))
+  (settled server max 30))
 
 (defn left
   "Waits until the server holds no more fibers, processes and descriptors than when it was idle. Returns what it holds beyond that, with the heap."
