@@ -6,6 +6,7 @@
    [magnetar.http.tls :as tls]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang PersistentArrayMap)
    (java.io InputStream)
    (java.util Locale)
    (org.eclipse.jetty.http HttpField HttpHeader HttpURI)
@@ -71,6 +72,11 @@
       (= 1 (quot (.getVersion (.getHttpVersion (.getConnectionMetaData request))) 10)) false ; HTTP/1: no length, no body
       :else true)))
 
+(defn- small-map
+  "The map of these keys and values, which is searched in place of being hashed. `array-map` takes several times as long."
+  [keys-and-values]
+  (PersistentArrayMap. (to-array keys-and-values)))
+
 (defn ring-map
   "The map of the request, with this stream as its body and this scope."
   [^Request request ^InputStream body scope]
@@ -81,19 +87,19 @@
         ^ConnectionMetaData connection (.getConnectionMetaData request)
         secure? (tls/secure? (.getEndPoint (.getConnection connection)))
         encoding (charset content-type)]
-    (cond-> (array-map ; a literal of this size would be hashed for each request
-              :uri (path uri)
-              :request-method (method request)
-              :headers headers
-              :query-string (.getQuery uri)
-              :body body
-              :scheme (if secure? :https :http)
-              :server-port (Request/getServerPort request)
-              :server-name (Request/getServerName request)
-              :remote-addr (without-brackets (Request/getRemoteAddr request))
-              :protocol (.asString (.getHttpVersion connection))
-              :ssl-client-cert (when secure? (tls/client-certificate (.getEndPoint (.getConnection connection))))
-              :magnetar.http/scope scope)
+    (cond-> (small-map
+              [:uri (path uri)
+               :request-method (method request)
+               :headers headers
+               :query-string (.getQuery uri)
+               :body body
+               :scheme (if secure? :https :http)
+               :server-port (Request/getServerPort request)
+               :server-name (Request/getServerName request)
+               :remote-addr (without-brackets (Request/getRemoteAddr request))
+               :protocol (.asString (.getHttpVersion connection))
+               :ssl-client-cert (when secure? (tls/client-certificate (.getEndPoint (.getConnection connection))))
+               :magnetar.http/scope scope])
       content-type (assoc :content-type content-type)
       length (assoc :content-length length)
       encoding (assoc :character-encoding encoding))))

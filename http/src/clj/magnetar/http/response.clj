@@ -122,17 +122,22 @@
 
 ;; ---- the head
 
-(defn- put-header [^HttpFields$Mutable fields [^String name value]]
+(defn- put-header
+  "The fields with this header, which replaces another one of its name."
+  ^HttpFields$Mutable [^HttpFields$Mutable fields ^String name value]
   (if (string? value)
     (.put fields name ^String value)
     (do (.remove fields name)
-        (run! #(.add fields name ^String %) value))))
+        (run! #(.add fields name ^String %) value)
+        fields)))
+
+(defn- put-headers [fields headers]
+  (reduce-kv put-header fields headers))
 
 (defn write-headers
   "Writes the headers of a map."
   [^Response response headers]
-  (let [fields (.getHeaders response)]
-    (run! #(put-header fields %) headers)))
+  (put-headers (.getHeaders response) headers))
 
 (defn- write-head [^Response response {:keys [status headers]}]
   (.setStatus response status)
@@ -438,7 +443,7 @@
   (let [fields (.getHeaders response)
         text (str status " " (str/trim (str (HttpStatus/getMessage status))) "\n")]
     (.put fields "Content-Type" "text/plain;charset=utf-8")
-    (run! #(put-header fields %) headers)
+    (put-headers fields headers)
     (when close?
       (.put fields "Connection" "close"))
     (.write response true (ByteBuffer/wrap (.getBytes text StandardCharsets/UTF_8)) callback)))
