@@ -4,6 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [after receive self spawn]]
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net :as net]
@@ -296,6 +297,38 @@
       (net/send (second clients) "order")
       (is (= [:tcp conn "order"] (update (next-message) 2 #(String. ^bytes %)))))))
 
+(deftest a-connection-that-no-process-could-own-leaves-its-place-once
+  (let [l (listener {:active false :max-connections 1})
+        group (.-group ^Listener l)
+        clients (doall (repeatedly 2 #(net/connect home (net/port l) {:active false})))]
+    (with-redefs-fn {#'owned/own without-memory}
+      #(is (thrown? OutOfMemoryError (net/accept l))))
+    (is (= [#{} 1] [(:members @group) (.availablePermits ^Semaphore (:places @group))]))
+    (is (= (net/local-address (second clients)) (net/remote-address (net/accept l {:timeout limit-ms}))))
+    (is (= 1 (net/drain l {:timeout 0})))))
+
+(defn- accepting-stub
+  "A socket that listens, whose `accept` calls f."
+  [f]
+  (reify
+    transport/Endpoint
+    (local [_] {:host home :port 1})
+    (close [_])
+    transport/Listening
+    (accept [_] (f))))
+
+(deftest an-error-that-a-cancelled-accept-leaves-behind-is-not-for-another-thread
+  (let [stream (promise)
+        acceptor (acceptor/acceptor (accepting-stub #(deref stream)))
+        outcome (promise)]
+    (spawn #(deliver outcome (try
+                               (acceptor/accept acceptor clock/infinite)
+                               (catch OutOfMemoryError e e))))
+    (is (eventually (peek (:waiting @(.-state ^Acceptor acceptor)))))
+    (#'acceptor/give-back acceptor (OutOfMemoryError. "no fiber"))
+    (deliver stream ::stream)
+    (is (= ::stream (deref outcome limit-ms :late)))))
+
 (deftest a-listener-whose-acceptor-could-not-start-leaves-its-port
   (let [l (listener {:active false})
         port (net/port l)]
@@ -385,16 +418,9 @@
 
 (deftest an-acceptor-waits-while-there-are-too-many-files
   (let [failures (atom 3)
-        socket (reify
-                 transport/Endpoint
-                 (local [_] {:host home :port 1})
-                 (close [_])
-                 transport/Listening
-                 (accept [_]
-                   (if (neg? (long (swap! failures dec)))
-                     ::stream
-                     (throw (SocketException. "Too many open files")))))
-        acceptor (acceptor/acceptor socket)]
+        acceptor (acceptor/acceptor (accepting-stub #(if (neg? (long (swap! failures dec)))
+                                                       ::stream
+                                                       (throw (SocketException. "Too many open files")))))]
     (with-failures [reported]
       (is (= ::stream (acceptor/accept acceptor clock/infinite)))
       (is (= [(str "The acceptor of " home ":1 waits, as this program has as many open files and sockets as it may have. It "
@@ -403,13 +429,7 @@
              (map message-of @reported))))))
 
 (deftest a-close-ends-the-pause-of-an-acceptor
-  (let [refusing (reify
-                   transport/Endpoint
-                   (local [_] {:host home :port 1})
-                   (close [_])
-                   transport/Listening
-                   (accept [_] (throw (SocketException. "Too many open files"))))
-        acceptor (acceptor/acceptor refusing)
+  (let [acceptor (acceptor/acceptor (accepting-stub #(throw (SocketException. "Too many open files"))))
         outcome (promise)]
     (with-failures [_]
       (let [pid (spawn #(deliver outcome (acceptor/accept acceptor clock/infinite)))]

@@ -72,10 +72,12 @@
     (peek waiting) (complete (peek waiting) arrival)))
 
 (defn- give-back
-  "Called with an arrival whose thread does not want it any more."
+  "Called with an arrival whose thread does not want it any more. An error is dropped: it may be about that
+  thread alone, and threads that wait have a fiber, which meets what goes on."
   [^Acceptor acceptor arrival]
-  (let [[before _] (swap-vals! (.-state acceptor) arrived arrival)]
-    (deliver-arrival before arrival)))
+  (when-not (instance? Throwable arrival)
+    (let [[before _] (swap-vals! (.-state acceptor) arrived arrival)]
+      (deliver-arrival before arrival))))
 
 ;; ---- the fiber
 

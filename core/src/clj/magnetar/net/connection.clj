@@ -117,6 +117,17 @@
 
 ;; ---- made
 
+;; If memory ends while the owner gets the connection, `group/in-place` frees the place.
+(defn- joined?
+  "Lets the connection join the group and belong to the owner, if there are such; false if it has to be closed."
+  [conn group owner]
+  (try
+    (and (or (nil? group) (group/join group conn))
+         (or (nil? owner) (owned/own owner conn)))
+    (catch Throwable e
+      (some-> group (group/withdraw conn))
+      (throw e))))
+
 (defn connection
   "A connection over the socket that belongs to this owner, a pid or nil, and to the group of its listener, or
   nil. It reads nothing yet."
@@ -128,8 +139,7 @@
                           (volatile! framing/empty-input) (volatile! (clock/now)) (ReentrantLock.)
                           (ReentrantLock.))]
     (transport/set-options socket settings)
-    (when-not (and (or (nil? group) (group/join group conn))
-                   (or (nil? owner) (owned/own owner conn)))
+    (when-not (joined? conn group owner)
       (close conn))
     conn))
 

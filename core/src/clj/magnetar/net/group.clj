@@ -63,14 +63,19 @@
   [group member]
   (not (:over? (swap! group #(if (:over? %) % (update % :members conj member))))))
 
-(defn leave
-  "Removes a member, if it is one."
+(defn withdraw
+  "Removes a member, if it is one: then true. Its place is not free yet."
   [group member]
-  (let [[before {:keys [members left places]}] (swap-vals! group update :members disj member)]
-    (when (and places (contains? (:members before) member))
-      (.release ^Semaphore places))
+  (let [[before {:keys [members left]}] (swap-vals! group update :members disj member)]
     (when (and left (empty? members))
-      (.complete ^CompletableFuture left true))))
+      (.complete ^CompletableFuture left true))
+    (contains? (:members before) member)))
+
+(defn leave
+  "Removes a member, if it is one, and frees its place."
+  [group member]
+  (when (withdraw group member)
+    (some-> ^Semaphore (:places @group) .release)))
 
 (defn await-empty
   "Waits until there is no member, or until the deadline."
