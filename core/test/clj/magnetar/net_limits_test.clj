@@ -417,12 +417,13 @@
     (is (= port (net/port (net/listen port {:host home :max-connections 2000000000}))))))
 
 (deftest an-acceptor-waits-while-there-are-too-many-files
-  (let [failures (atom 3)
-        acceptor (acceptor/acceptor (accepting-stub #(if (neg? (long (swap! failures dec)))
-                                                       ::stream
-                                                       (throw (SocketException. "Too many open files")))))]
+  (let [arrivals (atom [:none :none :none ::stream :none ::stream])
+        acceptor (acceptor/acceptor (accepting-stub #(let [[[arrival]] (swap-vals! arrivals subvec 1)]
+                                                       (if (= :none arrival)
+                                                         (throw (SocketException. "Too many open files"))
+                                                         arrival))))]
     (with-failures [reported]
-      (is (= ::stream (acceptor/accept acceptor clock/infinite)))
+      (is (= [::stream ::stream] (vec (repeatedly 2 #(acceptor/accept acceptor clock/infinite)))))
       (is (= [(str "The acceptor of " home ":1 waits, as this program has as many open files and sockets as it may have. It "
                    "tries again every second. Close connections, raise the limit (`ulimit -n`), or give `listen` a "
                    ":max-connections.")]

@@ -91,6 +91,18 @@
           (when (.compareAndSet failing false true)
             (report site t)))))))
 
+(def ^:private ^:const minute-nanos 60000000000)
+
+(defn once-a-minute
+  "A function of an instant in nanoseconds, for a failure that comes again and again. True if it is to be reported: a minute after the last one at the
+  earliest."
+  []
+  (let [reported (atom nil)]
+    (fn [now]
+      (let [recent? #(and % (< (- (long now) (long %)) (long minute-nanos)))
+            [before _] (swap-vals! reported #(if (recent? %) % now))]
+        (not (recent? before))))))
+
 (defn notice
   "Reports what another thread does, with `error` as its description."
   [^String site ^Thread thread error]

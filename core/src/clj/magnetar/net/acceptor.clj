@@ -5,8 +5,9 @@
   thread that stops waiting leaves the socket alone. The connection that comes next is `ready` for the next
   call.
 
-  While the program has too many open files, the fiber reports it, pauses and tries again. An error would end
-  the processes that accept, and the server with them, although connections that end make room.
+  While the program has too many open files, the fiber pauses and tries again. An error would end the
+  processes that accept, and the server with them, although connections that end make room. It is reported
+  once a minute at most: descriptors may run out with each connection that ends.
 
   One atom holds the state: the queues :waiting, of Waits, and :ready, of streams; :accepting? while there is
   the fiber; and :closed?."
@@ -20,14 +21,14 @@
    [magnetar.net.transport :as transport])
   (:import
    (clojure.lang PersistentQueue)
-   (java.io IOException)
    (java.util.concurrent CompletableFuture TimeUnit TimeoutException)
    (magnetar.kernel.fiber Fibers)))
 
 (set! *warn-on-reflection* true)
 
-;; `closed` is completed by the close, and `gone` when the file of the socket is closed.
-(deftype Acceptor [socket address state ^CompletableFuture closed ^CompletableFuture gone])
+;; `closed` is completed by the close, and `gone` when the file of the socket is closed. `report-shortage?` says
+;; whether to report too many open files, see `reports/once-a-minute`.
+(deftype Acceptor [socket address state report-shortage? ^CompletableFuture closed ^CompletableFuture gone])
 
 ;; `there` is released when the arrival is.
 (deftype Wait [^CompletableFuture arrival there])
@@ -35,8 +36,9 @@
 (defn acceptor
   "An acceptor of this socket, which has no fiber yet."
   ^Acceptor [socket]
-  (Acceptor. socket (transport/text (transport/local socket)) (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY})
-             (CompletableFuture.) (CompletableFuture.)))
+  (Acceptor. socket (transport/text (transport/local socket))
+             (atom {:waiting PersistentQueue/EMPTY :ready PersistentQueue/EMPTY})
+             (reports/once-a-minute) (CompletableFuture.) (CompletableFuture.)))
 
 (defn- name-of [^Acceptor acceptor]
   (str "acceptor of " (.-address acceptor)))
@@ -87,9 +89,6 @@
 (def ^:private ^:const first-pause-ms 10)
 (def ^:private ^:const longest-pause-ms 1000)
 
-(defn- too-many-files? [arrival]
-  (and (instance? IOException arrival) (= :emfile (refusals/reason arrival nil))))
-
 (defn- pause
   "Waits for a time, or until the acceptor is closed."
   [^Acceptor acceptor ms]
@@ -101,10 +100,10 @@
   (let [arrival (try
                   (transport/accept (.-socket acceptor))
                   (catch Throwable e e))]
-    (if (or (not (too-many-files? arrival)) (:closed? @(.-state acceptor)))
+    (if (or (not (refusals/too-many-files? arrival)) (:closed? @(.-state acceptor)))
       arrival
       (do
-        (when (= first-pause-ms ms)
+        (when ((.-report-shortage? acceptor) (clock/now))
           (reports/report (name-of acceptor) (refusals/too-many-files (name-of acceptor) arrival)))
         (pause acceptor ms)
         (recur acceptor (min longest-pause-ms (* 2 ms)))))))

@@ -9,6 +9,7 @@
    [magnetar.impl.runtime]
    [magnetar.net.alerts :as alerts])
   (:import
+   (java.io IOException)
    (java.net SocketException)))
 
 (set! *warn-on-reflection* true)
@@ -147,6 +148,11 @@
            (str "`accept` on " listener " failed: " (ex-message cause) ". The listener is open; check the "
                 "limits of this process.")
            {:socket listener} cause))
+
+(defn too-many-files?
+  "True of the error of a socket that there is no descriptor for."
+  [x]
+  (and (instance? IOException x) (= :emfile (reason x nil))))
 
 (defn too-many-files
   "What is reported while a listener can accept nothing, for want of descriptors."

@@ -29,11 +29,10 @@
 ;; T1, a thread of Jetty, opens a connection that was accepted just before T2 ended the server. Jetty closes those that it knows then, and knows this one
 ;; later. T1 notes the connection, and then looks whether the server has ended. T2 ends the server, and then closes what is noted. At least one closes.
 (defn listener
-  "Jetty's listener, which keeps the open connections in the map, calls (opened) for each, and closes one that opens once (ended?)."
-  ^Connection$Listener [^Map connections opened ended?]
+  "Jetty's listener, which keeps the open connections in the map, and closes one that opens once (ended?)."
+  ^Connection$Listener [^Map connections ended?]
   (reify Connection$Listener
     (onOpened [_ connection]
-      (opened)
       (when-not (instance? SslConnection connection) ; below a connection of HTTP, which is the one that counts
         (.put connections connection {:messages 0 :bytes 0 :since (clock/now)})
         (when (ended?)

@@ -9,7 +9,6 @@
    [magnetar.impl.runtime]
    [magnetar.net.refusals :as net])
   (:import
-   (java.io IOException)
    (java.net BindException)
    (java.nio.channels UnresolvedAddressException)))
 
@@ -61,11 +60,6 @@
   (errors/failure (str "The HTTP server on port " port " accepts no connection, as this program has as many open files and sockets as it may have. "
                        "It tries again every second. Raise the limit (`ulimit -n`), or give a :max-connections below it.")
                   {:magnetar/reason :magnetar/socket-failed :reason :emfile :port port} cause))
-
-(defn too-many-files?
-  "True of the error of a socket that there is no descriptor for."
-  [^Throwable e]
-  (and (instance? IOException e) (= :emfile (net/reason e nil))))
 
 (defn bad-response
   "The error of a handler that returned what is no response."

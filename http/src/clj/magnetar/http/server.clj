@@ -19,6 +19,7 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.net.refusals :as net]
    [magnetar.scope :as scope])
   (:import
    (java.io IOException Writer)
@@ -116,10 +117,10 @@
     (add-plain-factories connector configuration options)))
 
 (defn- report-of-acceptor
-  "Reports why no connection is accepted. A want of descriptors is told once, until a connection opens again."
-  [e port {:keys [starved]}]
-  (if (refusals/too-many-files? e)
-    (when (compare-and-set! starved false true)
+  "Reports why no connection is accepted. A want of descriptors is told once a minute at most: they may run out with each connection that ends."
+  [e port {:keys [report-shortage?]} now]
+  (if (net/too-many-files? e)
+    (when (report-shortage? now)
       (reports/report "http accept" (refusals/too-many-files port e)))
     (reports/report "http accept" e)))
 
@@ -127,7 +128,7 @@
   "True if the thread that accepts goes on after a failure, as of too many open files, and a pause. False tells on the latch that it has ended."
   [e port {:keys [stopping ^CountDownLatch accepting] :as service}]
   (when-not @stopping
-    (report-of-acceptor e port service)
+    (report-of-acceptor e port service (clock/now))
     (try
       (Thread/sleep 1000)
       (catch InterruptedException _)))
@@ -229,7 +230,7 @@
    :websockets (ConcurrentHashMap/newKeySet)
    :connections (ConcurrentHashMap.)
    :stopping (atom false)
-   :starved (atom false)
+   :report-shortage? (reports/once-a-minute)
    :accepting (CountDownLatch. 1)})
 
 (defn- stop-quietly [^Server jetty]
@@ -280,7 +281,7 @@
         certificates (tls/certificates (:tls options))
         connector (connector jetty (assoc options ::certificates certificates) service)
         ended (channel/chan)]
-    (.addBean connector (connections/listener (:connections service) #(reset! (:starved service) false) #(channel/closed? ended)))
+    (.addBean connector (connections/listener (:connections service) #(channel/closed? ended)))
     (.addBean connector (NetworkConnectionLimit. (int (:max-connections options)) ^"[Lorg.eclipse.jetty.server.Connector;" (into-array Connector [connector])))
     (doto jetty
       (.addConnector connector)
