@@ -75,15 +75,9 @@
 
 ;; ---- the mode
 
-(defn- after-one [active]
-  (cond
-    (true? active) true
-    (and (int? active) (< 1 (long active))) (dec (long active))
-    :else false))
-
 (defn- begun [{:keys [closed active handing] :as state}]
   (if (and active (not closed) (not handing))
-    (assoc state :delivering (Thread/currentThread) :active (after-one active))
+    (assoc state :delivering (Thread/currentThread) :active (options/active-after-one active))
     (assoc state :reader? false)))
 
 (defn- begin

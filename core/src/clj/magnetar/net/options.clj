@@ -48,9 +48,19 @@
     (refuse :active (str "at most " most-messages " together with what is left of the number before") n)
     n))
 
-(defn- check-active [active]
+(defn check-active
+  "Refuses what is no value of :active."
+  [active]
   (when-not (or (boolean? active) (= :once active) (and (int? active) (<= 1 (long active) most-messages)))
     (refuse :active (str ":once, true, false or a number of messages from 1 to " most-messages) active)))
+
+(defn active-after-one
+  "The value of :active after one more message."
+  [active]
+  (cond
+    (true? active) true
+    (and (int? active) (< 1 (long active))) (dec (long active))
+    :else false))
 
 (defn- check-one-of [what known words x]
   (when-not (contains? known x)

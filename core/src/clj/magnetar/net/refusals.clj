@@ -19,7 +19,9 @@
   ([id reason sentence data cause] (errors/failure sentence (assoc data :magnetar/reason id :reason reason)
                                                    cause)))
 
-(defn- place [host port]
+(defn place
+  "A host, if it is given, and a port in words."
+  [host port]
   (str (when host (str host ":")) port))
 
 (defn port-in-use

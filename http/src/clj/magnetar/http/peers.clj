@@ -65,17 +65,11 @@
     TimeoutException :etimedout
     :closed))
 
-(defn- after-one [active]
-  (cond
-    (int? active) (if (< 1 (long active)) (dec (long active)) false)
-    (true? active) true
-    :else false))
-
 (defn- await-active
   "Waits until the process wants a message: what :active was, nil if this side has closed the socket."
   [^WebSocket socket]
   (let [memory (.-memory socket)
-        [{:keys [active]} _] (swap-vals! memory update :active after-one)]
+        [{:keys [active]} _] (swap-vals! memory update :active net/active-after-one)]
     (cond
       active active
       (:closing @(.-state socket)) nil

@@ -24,15 +24,12 @@
   [^Class kind e]
   (first (filter #(instance? kind %) (explain/causes e))))
 
-(defn- place [host port]
-  (str (when host (str host ":")) port))
-
 (defn- not-of-this-machine? [^Throwable e]
   (or (some-> (cause-of-kind BindException e) (net/reason nil) (= :eaddrnotavail))
       (cause-of-kind UnresolvedAddressException e)))
 
 (defn- socket-failed [reason sentence {:keys [host port]} e]
-  (errors/failure (str "The HTTP server did not start on " (place host port) ": " sentence)
+  (errors/failure (str "The HTTP server did not start on " (net/place host port) ": " sentence)
                   {:magnetar/reason :magnetar/socket-failed :reason reason :host host :port port} e))
 
 (defn not-started
@@ -47,7 +44,7 @@
       (socket-failed :eacces "this program has no permission for that port. Give a :port above 1023, or the permission." options e)
 
       reason
-      (errors/failure (str "The HTTP server cannot listen on " (place host port) ": another socket has that port. "
+      (errors/failure (str "The HTTP server cannot listen on " (net/place host port) ": another socket has that port. "
                            "Stop the other program, or give {:port 0} for a free port.")
                       {:magnetar/reason :magnetar/port-in-use :reason :eaddrinuse :host host :port port} e)
 

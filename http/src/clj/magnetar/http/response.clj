@@ -166,7 +166,7 @@
 
 ;; ---- bodies
 
-(defn bytes-of
+(defn- bytes-of
   "The bytes of a value of a channel."
   ^bytes [body ^Charset charset]
   (cond
@@ -255,16 +255,20 @@
     (while (some? (channel/try-take ch)))
     (catch ExceptionInfo _))) ; it was closed for a cause
 
-(defn- send-events [sending ^Events events]
+(defn each-event
+  "Calls (f bytes) for each event, and for each comment between them, until the channel closes."
+  [^Events events f]
   (loop []
     (when-some [event (channel/take (.-ch events) {:timeout (.-heartbeat events) :else ::none})]
-      (send-all sending (bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
+      (f (bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
       (recur))))
 
-(defn- send-channel [sending ch charset]
+(defn each-value
+  "Calls (f bytes) for each value of the channel until that closes."
+  [ch charset f]
   (loop []
     (when-some [value (channel/take ch)]
-      (send-all sending (bytes-of value charset))
+      (f (bytes-of value charset))
       (recur))))
 
 (defn- send-seq
@@ -330,8 +334,8 @@
     :seq (send-seq sending body charset)
     :stream (send-stream sending @body)
     :file (send-file sending @body)
-    :channel (send-channel sending @body charset)
-    :events (send-events sending @body)
+    :channel (each-value @body charset #(send-all sending %))
+    :events (each-event @body #(send-all sending %))
     :ring (send-ring sending ring-response @body)))
 
 (defn release

@@ -5,8 +5,7 @@
   channels and events satisfy ring.core.protocols/StreamableResponseBody."
   {:no-doc true}
   (:require
-   [magnetar.channel :as channel]
-   [magnetar.http.events :as events]
+   [magnetar.http.events]
    [magnetar.http.response :as response]
    [magnetar.http.socket :as socket]
    [magnetar.http.transmission :as transmission]
@@ -14,7 +13,6 @@
   (:import
    (java.io FileNotFoundException OutputStream)
    (java.nio ByteBuffer)
-   (java.nio.charset StandardCharsets)
    (magnetar.http.events Events)
    (magnetar.http.socket WebSocket)
    (magnetar.kernel.channel Channel)))
@@ -89,32 +87,21 @@
     (when-some [protocol (value 'ring.websocket.protocols 'AsyncSocket)]
       (extend WebSocket protocol {:-send-async transmission/send-later}))))
 
-(defn- write [^OutputStream out ^bytes bytes]
-  (.write out bytes)
-  (.flush out))
-
-(defn- write-channel
-  "Writes the values of a channel until it closes. It is closed however that ends, so that its sender stops."
-  [ch ring-response ^OutputStream out]
-  (let [charset (response/charset-named-by ring-response)]
-    (try
-      (loop []
-        (when-some [value (channel/take ch)]
-          (write out (response/bytes-of value charset))
-          (recur)))
-      (.close out)
-      (finally (response/release ch)))))
-
-(defn- write-events
-  "Writes the events of a channel, as `write-channel` does values."
-  [^Events body _ ^OutputStream out]
+(defn- write-each
+  "Calls (each f), where (f bytes) writes to the stream. The channel of the body is closed however that ends, so that its sender stops."
+  [body ^OutputStream out each]
   (try
-    (loop []
-      (when-some [event (channel/take (.-ch body) {:timeout (.-heartbeat body) :else ::none})]
-        (write out (response/bytes-of (if (= ::none event) events/heartbeat (events/text event)) StandardCharsets/UTF_8))
-        (recur)))
+    (each (fn [^bytes bytes]
+            (.write out bytes)
+            (.flush out)))
     (.close out)
     (finally (response/release body))))
+
+(defn- write-channel [ch ring-response out]
+  (write-each ch out #(response/each-value ch (response/charset-named-by ring-response) %)))
+
+(defn- write-events [events _ out]
+  (write-each events out #(response/each-event events %)))
 
 (defn- extend-bodies []
   (when (loaded? 'ring.core.protocols)

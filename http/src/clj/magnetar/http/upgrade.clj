@@ -10,7 +10,8 @@
    [magnetar.http.socket :as socket]
    [magnetar.http.tls :as tls]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.options :as net])
   (:import
    (java.net URI URISyntaxException)
    (java.util Base64)
@@ -39,10 +40,6 @@
   (arguments/misuse :magnetar/bad-option (str (arguments/subject what) " " wanted "; this is " (arguments/show x) ".")
                     (arguments/data what x)))
 
-(defn- check-active [x]
-  (when-not (or (boolean? x) (= :once x) (and (int? x) (<= 1 (long x) 32767)))
-    (refuse :active ":once, true, false or a number of messages from 1 to 32767" x)))
-
 (defn- check [[what x]]
   (case what
     :max-message (arguments/whole what x Integer/MAX_VALUE)
@@ -52,7 +49,7 @@
                  (refuse what "a vector of strings" x))
     :idle-timeout (when-not (= :infinity x) (arguments/period what x))
     (:send-timeout :close-timeout) (arguments/nanos what x)
-    :active (check-active x)))
+    :active (net/check-active x)))
 
 (defn websocket
   "The response of Ring that holds the peer."
