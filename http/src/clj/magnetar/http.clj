@@ -41,7 +41,7 @@
     :header-timeout   how long the head of a request may take to arrive. Default 10000 ms
     :idle-timeout     how long a connection may be without a request, a body may be without a byte, and a
                       client may take to read a part of a response: 64 KiB of a string, array or File,
-                      16 KiB of an InputStream, or one value of a channel or seq. Default 60000 ms
+                      16 KiB of an InputStream or seq, or one value of a channel. Default 60000 ms
     :max-connections  how many connections may be open; others wait to be accepted. Default 10000
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
     :max-events       how many resets, pings, settings and other small frames of HTTP/2 one connection may

@@ -163,7 +163,7 @@
     {:status 200 :body 7} ":body has to be nil, a string, an array of bytes"))
 
 (deftest a-response-that-fails-half-way-is-cut
-  (let [lazily (fn [] (lazy-cat ["a" "b"] (throw (ex-info "half way" {}))))
+  (let [lazily (fn [] (cons "a" (lazy-seq (throw (ex-info "half way" {})))))
         ch #(doto (channel/chan {:size 2}) (channel/put "a") (channel/close (ex-info "half way" {})))]
     (doseq [body [lazily ch]
             version [1 2]]

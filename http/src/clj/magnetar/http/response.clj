@@ -12,7 +12,7 @@
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (clojure.lang ExceptionInfo ISeq)
+   (clojure.lang ExceptionInfo IPending ISeq)
    (java.io BufferedOutputStream Closeable File FileInputStream IOException InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
@@ -271,14 +271,6 @@
       (f (bytes-of value charset))
       (recur))))
 
-(defn- send-seq
-  "Takes the seq out of the volatile, so that its head is not kept."
-  [sending body charset]
-  (loop [parts (seq (let [parts @body] (vreset! body nil) parts))]
-    (when parts
-      (send-all sending (bytes-of (str (first parts)) charset))
-      (recur (next parts)))))
-
 (defn- network-stream
   "Hands over what is written at once."
   ^OutputStream [sending]
@@ -287,19 +279,38 @@
       ([x] (send-part sending (byte-array [(unchecked-byte (int x))]) 0 1))
       ([^bytes bytes from length] (send-part sending bytes from length)))))
 
+(def ^:private ^:const most-buffered
+  "The most bytes of a seq or of ring.core.protocols that wait to be sent."
+  16384)
+
+(defn- there?
+  "False of the rest of a seq that has yet to be computed."
+  [parts]
+  (or (not (instance? IPending parts)) (realized? parts)))
+
+(defn- send-seq
+  "Sends together what is there, and all of it before the next part is computed. Takes the seq out of the
+  volatile, so that its head is not kept."
+  [sending body charset]
+  (let [out (BufferedOutputStream. (network-stream sending) most-buffered)]
+    (loop [parts (seq (let [parts @body] (vreset! body nil) parts))]
+      (when parts
+        (.write out (bytes-of (str (first parts)) charset))
+        (let [others (rest parts)]
+          (when-not (there? others)
+            (.flush out))
+          (recur (seq others)))))
+    (.flush out)))
+
 (defn- check-open [open?]
   (when-not open?
     (throw (IOException. (str "The body of the response was written to after its stream had been closed. The connection is closed; write all of it "
                               "before the close.")))))
 
-(def ^:private ^:const buffer-of-ring
-  "The most bytes of ring.core.protocols that wait for a flush or the close."
-  16384)
-
 (defn- output-stream
   "What ring.core.protocols writes to. A close sends what was written; the end of the response is left to `write`."
   ^OutputStream [sending]
-  (let [out (BufferedOutputStream. (network-stream sending) buffer-of-ring)
+  (let [out (BufferedOutputStream. (network-stream sending) most-buffered)
         open? (volatile! true)]
     (proxy [OutputStream] []
       (write

@@ -42,7 +42,8 @@
            500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" ["5" "6"]} :body (stream-of "hello")}
            500 "is longer than its header Content-Length says" {:status 200 :headers {"Content-Length" "4"} :body (stream-of "hello")}
            :cut "is 2 bytes shorter than its header" {:status 200 :headers {"Content-Length" "7"} :body (stream-of "hello")}
-           :cut "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (map str ["hello" "world"])}
+           :cut "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (cons "hello" (lazy-seq ["world"]))}
+           500 "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (list "hello" "world")}
            500 "its headers have 20014 bytes, and 16384 are allowed" {:status 200 :headers {"Set-Cookie" (apply str (repeat 20000 "a"))}}))))
 
 (deftest a-length-that-is-right-is-sent
@@ -192,6 +193,21 @@
       (is (str/starts-with? sentence "The body of the response was written to after its stream had been closed.")))))
 
 ;; ---- seqs
+
+(defn- sizes-of-chunks
+  "How many bytes each chunk of the response has whose body is this."
+  [body]
+  (with-server [server (fn [_] {:status 200 :headers {} :body body}) nil]
+    (map #(Long/parseLong (second %) 16) (re-seq #"\r\n(\p{XDigit}+)\r\n" (get-raw server "/")))))
+
+(deftest parts-of-a-seq-that-exist-already-are-sent-together
+  (are [sizes body] (= sizes (sizes-of-chunks body))
+    [10 0] (list "order" "-milk")
+    [5 5 0] (cons "order" (lazy-seq ["-milk"]))
+    [320 320 60 0] (map str (vec (repeat 70 "order-milk")))
+    [16380 16380 240 0] (repeat 3300 "order-milk")
+    [5 20000 5 0] (list "order" (apply str (repeat 2000 "order-milk")) "-milk")
+    [0] (map str ())))
 
 (deftest the-parts-of-a-seq-that-were-sent-are-let-go
   (let [first-part (promise)
