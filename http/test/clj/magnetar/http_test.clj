@@ -253,7 +253,9 @@
 (deftest a-want-of-descriptors-is-told-once-a-minute
   (with-server [^HttpServer server identity nil]
     (with-failures [failures]
-      (let [fail #(#'server/report-of-acceptor (IOException. "Too many open files") 8080 (.-service server) (* 1000000000 (long %)))]
+      (let [service (.-service server)
+            e (IOException. "Too many open files")
+            fail #(#'server/report-of-acceptor e 8080 service (* 1000000000 (long %)))]
         (run! fail [100 101 159])
         (is (= [[:magnetar/socket-failed :emfile]] (map (comp (juxt :magnetar/reason :reason) ex-data :error) @failures)))
         (is (re-find #"port 8080 accepts no connection.*Raise the limit \(`ulimit -n`\)" (ex-message (:error (first @failures)))))

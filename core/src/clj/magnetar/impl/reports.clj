@@ -94,8 +94,8 @@
 (def ^:private ^:const minute-nanos 60000000000)
 
 (defn once-a-minute
-  "A function of an instant in nanoseconds, for a failure that comes again and again. True if it is to be reported: a minute after the last one at the
-  earliest."
+  "A function of an instant in nanoseconds, for a failure that comes again and again: true if it is to be
+  reported. That is a minute after the last report at the earliest."
   []
   (let [reported (atom nil)]
     (fn [now]

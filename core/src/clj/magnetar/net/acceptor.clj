@@ -26,8 +26,8 @@
 
 (set! *warn-on-reflection* true)
 
-;; `closed` is completed by the close, and `gone` when the file of the socket is closed. `report-shortage?` says
-;; whether to report too many open files, see `reports/once-a-minute`.
+;; `closed` is completed by the close, and `gone` when the file of the socket is closed. `report-shortage?`
+;; says whether to report too many open files, see `reports/once-a-minute`.
 (deftype Acceptor [socket address state report-shortage? ^CompletableFuture closed ^CompletableFuture gone])
 
 ;; `there` is released when the arrival is.
@@ -134,8 +134,8 @@
 
 ;; T1 starts the fiber, T2 waits as well. If T1 fails, no later call may come to start one for T2.
 (defn- start-for
-  "Starts the fiber for this wait. If that fails for want of memory, all that wait throw the error, and a later
-  call can start the fiber."
+  "Starts the fiber for this wait. If that fails for want of memory, all that wait throw the error, and a
+  later call can start the fiber."
   [^Acceptor acceptor wait]
   (try
     (start-fiber acceptor)

@@ -45,7 +45,8 @@
 
 (defn- found [e]
   (or (some (fn [[class word]] (when (some #(instance? class %) (explain/causes e)) word)) by-class)
-      (some (fn [[text word]] (when (some #(str/includes? (str (ex-message %)) text) (explain/causes e)) word))
+      (some (fn [[text word]]
+              (when (some #(str/includes? (str (ex-message %)) text) (explain/causes e)) word))
             by-text)))
 
 (defn problem

@@ -119,7 +119,8 @@
 
 ;; If memory ends while the owner gets the connection, `group/in-place` frees the place.
 (defn- joined?
-  "Lets the connection join the group and belong to the owner, if there are such; false if it has to be closed."
+  "Lets the connection join the group and belong to the owner, where they are not nil; false if it has to be
+  closed."
   [conn group owner]
   (try
     (and (or (nil? group) (group/join group conn))

@@ -1,9 +1,10 @@
 (ns magnetar.net.contexts
   "Makes SSLContexts of files, and makes them again when the files have changed.
 
-  A source is looked at for each handshake, or as often as a server wants, on a platform thread for files: it compares the files' times,
-  sizes and keys with what they were at the last attempt. The first context throws what is wrong with the
-  files. Later ones are made after a change; one that fails is reported, and the one before stays."
+  A source is looked at for each handshake, or as often as a server wants, on a platform thread for files: it
+  compares the files' times, sizes and keys with what they were at the last attempt. The first context throws
+  what is wrong with the files. Later ones are made after a change; one that fails is reported, and the one
+  before stays."
   {:no-doc true}
   (:require
    [clojure.string :as str]

@@ -116,7 +116,8 @@
         (throw e)))))
 
 (defn- with-reader
-  "Begins to send the data of the connection as messages, if it is active. Does nothing to ::transport/timeout."
+  "Begins to send the data of the connection as messages, if it is active. Does nothing to
+  ::transport/timeout."
   [conn]
   (when-not (= ::transport/timeout conn)
     (try

@@ -31,7 +31,8 @@
 (def ^:private ^:const threads-of-localhost 4)
 
 (defonce ^:private ^ThreadPoolExecutor names-pool (threads/pool "magnetar-names" most-threads))
-(defonce ^:private ^ThreadPoolExecutor localhost-pool (threads/pool "magnetar-localhost" threads-of-localhost))
+(defonce ^:private ^ThreadPoolExecutor localhost-pool
+  (threads/pool "magnetar-localhost" threads-of-localhost))
 (defonce ^:private ^HashMap asked (HashMap.))
 
 (defn- pool-of ^ThreadPoolExecutor [host]

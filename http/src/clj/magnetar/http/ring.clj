@@ -88,7 +88,8 @@
       (extend WebSocket protocol {:-send-async transmission/send-later}))))
 
 (defn- write-each
-  "Calls (each f), where (f bytes) writes to the stream. The channel of the body is closed however that ends, so that its sender stops."
+  "Calls (each f), where (f bytes) writes to the stream. The channel of the body is closed however that ends,
+  so that its sender stops."
   [body ^OutputStream out each]
   (try
     (each (fn [^bytes bytes]

@@ -117,7 +117,8 @@
     (add-plain-factories connector configuration options)))
 
 (defn- report-of-acceptor
-  "Reports why no connection is accepted. A want of descriptors is told once a minute at most: they may run out with each connection that ends."
+  "Reports why no connection is accepted. A want of descriptors is told once a minute at most: they may run
+  out with each connection that ends."
   [e port {:keys [report-shortage?]} now]
   (if (net/too-many-files? e)
     (when (report-shortage? now)

@@ -42,8 +42,10 @@
            500 "has to be one number of bytes" {:status 200 :headers {"Content-Length" ["5" "6"]} :body (stream-of "hello")}
            500 "is longer than its header Content-Length says" {:status 200 :headers {"Content-Length" "4"} :body (stream-of "hello")}
            :cut "is 2 bytes shorter than its header" {:status 200 :headers {"Content-Length" "7"} :body (stream-of "hello")}
-           :cut "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (cons "hello" (lazy-seq ["world"]))}
-           500 "is longer than its header" {:status 200 :headers {"Content-Length" "7"} :body (list "hello" "world")}
+           :cut "is longer than its header"
+           {:status 200 :headers {"Content-Length" "7"} :body (cons "hello" (lazy-seq ["world"]))}
+           500 "is longer than its header"
+           {:status 200 :headers {"Content-Length" "7"} :body (list "hello" "world")}
            500 "its headers have 20014 bytes, and 16384 are allowed" {:status 200 :headers {"Set-Cookie" (apply str (repeat 20000 "a"))}}))))
 
 (deftest a-length-that-is-right-is-sent
