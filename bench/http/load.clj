@@ -1,4 +1,4 @@
-;; wrk and h2load against three servers, see magnetar.bench.http-load: bin/magnetar run bench/http/load.clj
+;; wrk and h2load against five servers, see magnetar.bench.http-load: bin/magnetar run bench/http/load.clj
 
 (require '[magnetar.bench.http-load :as load])
 

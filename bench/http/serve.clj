@@ -1,4 +1,4 @@
-;; Two servers for load programs, see magnetar.bench.http: bin/magnetar run bench/http/serve.clj magnetar 8081
+;; One of the servers for load programs, see magnetar.bench.http: bin/magnetar run bench/http/serve.clj magnetar 8081
 
 (require '[magnetar.bench.http :as http])
 

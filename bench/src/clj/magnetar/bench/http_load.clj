@@ -1,8 +1,8 @@
 (ns magnetar.bench.http-load
   "bin/magnetar run bench/http/load.clj [ROUNDS] [SECONDS]
 
-  Debian's wrk and h2load against magnetar.http with its usual limits, bare Jetty on virtual threads and Go's net/http. Prints a
-  table, and writes it to bench/results/http.md. Each server is a process of its own; in each round they take turns, and every
+  Debian's wrk and h2load against magnetar.http with its usual limits, bare Jetty on virtual threads and Go's net/http; hello also
+  against Helidon and the JDK's server. Prints two tables, and writes them to bench/results/http.md. Each server is a process of its own; in each round they take turns, and every
   second round the other way round. A ratio is made of the figures of one round."
   (:require
    [clojure.java.io :as io]
@@ -43,7 +43,7 @@
     {:process process :port port}))
 
 (defn- commands []
-  (cond-> {:magnetar (clojure-server "magnetar") :jetty (clojure-server "jetty")}
+  (cond-> (into {} (map (juxt identity (comp clojure-server name))) [:magnetar :jetty :helidon :jdk])
     (child/executable "go") (assoc :go [(build-go) 0])))
 
 (defn- end [{:keys [^Process process]}]
@@ -86,14 +86,17 @@
                           (when (= "/echo" path) ["-s" @post])
                           [(str "http://127.0.0.1:" port path)]))))
 
-(defn- h2load [{:keys [port]} {:keys [connections path]} seconds]
+(defn- h2load [{:keys [port]} {:keys [connections streams path]} seconds]
   (h2load-figures
-    (child/output ["h2load" (str "-D" seconds) (str "-c" connections) "-m10" (str "http://127.0.0.1:" port path)])))
+    (child/output ["h2load" (str "-D" seconds) "--warm-up-time=1" (str "-c" connections) (str "-m" streams) (str "http://127.0.0.1:" port path)])))
 
 (def ^:private rows
-  (concat (for [path ["/hello" "/echo"], connections [64 1000]]
-            {:name (str "HTTP/1.1 " path) :path path :connections connections :client wrk :servers [:magnetar :jetty :go]})
-          [{:name "HTTP/2 /hello, 10 streams" :path "/hello" :connections 64 :client h2load :servers [:magnetar :jetty]}]))
+  (concat (for [[path servers] {"/hello" [:magnetar :jetty :go :helidon :jdk] "/echo" [:magnetar :jetty :go]}
+                connections [64 1000]]
+            {:name (str "HTTP/1.1 " path) :path path :connections connections :client wrk :servers servers})
+          (for [[connections streams] [[64 10] [1000 1]]] ; 1,000 requests at a time: all find a place at the door
+            {:name (format "HTTP/2 /hello, streams: %d" streams)
+             :path "/hello" :connections connections :streams streams :client h2load :servers [:magnetar :jetty :helidon]})))
 
 ;; ---- rounds
 
@@ -146,6 +149,23 @@
        (cell "%.2f" (map (ratio :p99 :magnetar :jetty) rounds))
        (cell "%.2f" (map (ratio :p99 :magnetar :go) rounds))])))
 
+(defn others-table
+  "Returns the rows of Helidon or the JDK's server, beside bare Jetty, as lines of a Markdown table.
+
+  Example: (run! println (others-table rows))"
+  [rows]
+  (report/lines
+    ["" "connections" "Jetty/s" "Helidon / Jetty" "JDK / Jetty" "Jetty's p99 ms" "Helidon's p99 / Jetty's" "JDK's p99 / Jetty's"]
+    (for [{:keys [name connections servers rounds]} rows
+          :when (some #{:helidon :jdk} servers)]
+      [name connections
+       (cell "%,.0f" (map (comp :rate :jetty) rounds))
+       (cell "%.2f" (map (ratio :rate :helidon :jetty) rounds))
+       (cell "%.2f" (map (ratio :rate :jdk :jetty) rounds))
+       (cell "%.1f" (map (comp :p99 :jetty) rounds))
+       (cell "%.2f" (map (ratio :p99 :helidon :jetty) rounds))
+       (cell "%.2f" (map (ratio :p99 :jdk :jetty) rounds))])))
+
 (defn- page [rows seconds]
   (str/join "\n"
     (concat ["# magnetar.http beside bare Jetty and Go"
@@ -155,6 +175,11 @@
                      seconds (count (:rounds (first rows))))
              ""]
             (table rows)
+            ["" "## Other servers" ""
+             "In the same rounds. Helidon has its usual settings. The JDK's server has an executor of virtual threads and TCP_NODELAY,"
+             "and may keep all connections; by default it closes connections as soon as more than 200 are idle."
+             ""]
+            (others-table rows)
             ["" "## Machine" ""]
             (report/facts-in-words {:machine (dissoc (machine/facts) :core-async :jmh)})
             [""])))
@@ -165,6 +190,6 @@
   (let [seconds (or seconds "5")
         rows (run (parse-long (or rounds "5")) seconds)
         file (in-home "bench" "results" "http.md")]
-    (run! println (table rows))
+    (run! println (concat (table rows) [""] (others-table rows)))
     (spit file (page rows seconds))
     (println "written:" (str file))))
