@@ -6,6 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.net :as net]
    [magnetar.proc-lib :as proc-lib]
+   [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -28,11 +29,24 @@
 (defn- child [conn id options]
   {:id id :start [connection/start-link conn id options] :restart :temporary :shutdown 1000})
 
-(defn- accept-all
-  "Accepts clients. Too many open files end by a pause in `net/accept`, any other error is one of the listener, and ends this process."
-  [listener options]
+(def ^:private ^:const pause-ms "The pause after a connection that could not be accepted." 100)
+
+(defn- accept
+  "The next connection. If one cannot be accepted, says so and tries again after a pause: its client may have left,
+  or the system may lack memory, and the listener is still open. Throws once the listener is closed."
+  [listener {:keys [tell] :as options}]
+  (or (try
+        (net/accept listener)
+        (catch ExceptionInfo e
+          (when (= :closed (:reason (ex-data e)))
+            (throw e))
+          (tell (ex-message e))
+          (scope/sleep pause-ms)))
+      (recur listener options)))
+
+(defn- accept-all [listener options]
   (loop [id 1]
-    (let [conn (net/accept listener)
+    (let [conn (accept listener options)
           [how pid] (sup/start-child :kv/connections (child conn id options))]
       (if (= :ok how)
         (hand-over conn pid)

@@ -165,3 +165,16 @@
     (is (thrown-with-msg? clojure.lang.ExceptionInfo #"^`accept` on .*, which is closed"
                           (#'listener/accept-all socket {:tell #(swap! said conj %)})))
     (is (= [] @said))))
+
+(deftest a-connection-that-cannot-be-accepted-leaves-the-listener-open
+  (let [accept net/accept
+        problem (promise)]
+    (with-redefs [net/accept (fn [& arguments]
+                               (if (deliver problem "The connection was aborted.")
+                                 (throw (ex-info @problem {:reason :econnaborted}))
+                                 (apply accept arguments)))]
+      (with-server {}
+        (let [listener (actor/whereis :kv/listener)]
+          (answers? (client) "+PONG\r\n" "ping")
+          (is (= listener (actor/whereis :kv/listener)))
+          (is (= @problem (last (support/said-by-server)))))))))
