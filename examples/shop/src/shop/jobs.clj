@@ -63,15 +63,21 @@
       (if again? :again :dead))))
 
 ;; An order has one job at a time that waits or runs. How many orders have one stands in a row of its own, so that no order counts
-;; the jobs, and orders of several programs at once do not pass the bound. The row is locked until the end of the transaction.
+;; the jobs, and orders of several programs at once do not pass the bound. The row is locked from its change to the end of the
+;; transaction. So that is the last statement, and orders wait for the commit of one another, no longer.
+
+(defn room?
+  "Do fewer orders wait now? Another one may take the place."
+  [tx max-queue]
+  (seq (jdbc/query tx ["select 1 from queue where waiting < ?" max-queue])))
 
 (defn take-place
-  "Takes a place in the queue for a new order, in its transaction. False if so many orders wait, or more."
+  "Takes a place in the queue for a new order, as the last statement of its transaction. False if so many orders wait, or more."
   [tx max-queue]
   (= [1] (jdbc/execute! tx ["update queue set waiting = waiting + 1 where waiting < ?" max-queue])))
 
 (defn leave-place
-  "Leaves the place of an order, in the transaction that ends it."
+  "Leaves the place of an order, as the last statement of the transaction that ends it."
   [tx]
   (jdbc/execute! tx ["update queue set waiting = waiting - 1"]))
 

@@ -62,11 +62,14 @@
   "The id of the new order; nil if the queue is full."
   [db order max-queue]
   (db/transaction [tx db]
-    (when (jobs/take-place tx max-queue)
+    (when (jobs/room? tx max-queue) ; an order that is refused has written nothing then
       (let [[{:keys [id]}] (jdbc/insert! tx :orders (assoc order :state "accepted"))]
         (tell tx id "accepted" "The order is accepted.")
         (jobs/add tx id "payment")
-        id))))
+        (if (jobs/take-place tx max-queue)
+          id
+          (do (jdbc/db-set-rollback-only! tx)
+              nil))))))
 
 (defn- with-key
   "[:old order] if an order has this key, else nil."

@@ -146,6 +146,7 @@
                              (apply add args))]
       (with-shop {:db db-url :max-queue 1 :outside (fn [_ _] (.await release))}
         (is (= {201 1, 503 1} (frequencies (map deref (mapv place ["a" "b"])))))
+        (is (= 1 (count (json-of (get-page (url "/orders"))))) "the refused one is not there")
         (.countDown release)))))
 
 (deftest an-order-that-has-ended-leaves-its-place
