@@ -14,6 +14,7 @@
    [shop.db :as db]
    [shop.jobs :as jobs]
    [shop.orders :as orders]
+   [shop.outside :as outside]
    [shop.progress :as progress]
    [shop.router :as router]
    [shop.support :as support :refer [get-page json-of messages order request url with-shop]])
@@ -118,6 +119,13 @@
       (is (= "failed" (:state (json-of (get-page (url "/orders/1"))))))
       (is (= ["payment" "refund"] (map :step (json-of (get-page (url "/jobs"))))))
       (is (str/includes? (:body (get-page (url "/metrics"))) "shop_jobs{state=\"dead\"} 2\n")))))
+
+(deftest a-payment-that-comes-after-its-refund-has-no-effect
+  (let [db {:connection-uri (support/memory)}
+        call (fn [order-id step] (outside/call {:db db :flaky 0.0 :slow 0} {:order_id order-id :step step}))]
+    (db/create-tables db)
+    (is (= [true true false] (map call [1 2 1] ["payment" "refund" "payment"])) "a call that is repeated has one effect")
+    (is (false? (call 2 "payment")))))
 
 (deftest the-queue-is-bounded
   (let [release (CountDownLatch. 1)]
