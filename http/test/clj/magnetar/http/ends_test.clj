@@ -228,6 +228,25 @@
 
 ;; ---- stop
 
+(defn- waiting
+  "A handler that tells on `began`, and answers once `go` is there."
+  [began go]
+  (fn [_]
+    (deliver began true)
+    (value-of go)
+    {:status 200 :headers {} :body "done"}))
+
+(defn- while-a-handler-waits
+  "Calls (f server socket ended) while the handler of /orders waits, which was asked for by the socket. `ended` gets its path when it ends."
+  [f]
+  (let [began (promise)
+        ended (promise)
+        server (http/start (hanging began ended) {:port 0 :host home})]
+    (with-open [socket (connect server)]
+      (send-text socket (request-text "GET" "/orders"))
+      (value-of began)
+      (f server socket ended))))
+
 (defn- refused?
   "Does the port refuse connections? One that is reset came while the port was being closed, and says nothing of the next one."
   [port]
@@ -240,7 +259,7 @@
 (deftest a-stop-waits-for-the-requests-in-progress
   (let [began (promise)
         go (promise)
-        server (http/start (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"}) {:port 0 :host home})
+        server (http/start (waiting began go) {:port 0 :host home})
         port (http/port server)]
     (with-open [busy (connect server)
                 idle (connect server)]
@@ -261,7 +280,7 @@
 (deftest a-stop-tells-the-clients-of-http-2
   (let [began (promise)
         go (promise)
-        server (http/start (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"}) {:port 0 :host home})]
+        server (http/start (waiting began go) {:port 0 :host home})]
     (with-open [socket (connect-http2 server)]
       (send-bytes socket [(get-frame 1)])
       (value-of began)
@@ -273,27 +292,19 @@
         (is (= 0 (value-of stopped)))))))
 
 (deftest a-stop-cuts-what-takes-too-long
-  (let [began (promise)
-        ended (promise)
-        server (http/start (hanging began ended) {:port 0 :host home})]
-    (with-failures [failures]
-      (with-open [socket (connect server)]
-        (send-text socket (request-text "GET" "/orders"))
-        (value-of began)
+  (with-failures [failures]
+    (while-a-handler-waits
+      (fn [server socket ended]
         (is (= 1 (http/stop server {:timeout 10})))
         (is (= "/orders" (value-of ended)))
-        (is (= 503 (:status (read-response socket)))))
-      (is (= [] @failures)))))
+        (is (= 503 (:status (read-response socket))))))
+    (is (= [] @failures))))
 
 (deftest a-stop-during-a-stop-cuts-it-short
-  (let [began (promise)
-        ended (promise)
-        server (http/start (hanging began ended) {:port 0 :host home})
-        port (http/port server)]
-    (with-open [socket (connect server)]
-      (send-text socket (request-text "GET" "/orders"))
-      (value-of began)
-      (let [first-stop (future (http/stop server {:timeout 1000000}))]
+  (while-a-handler-waits
+    (fn [server _ ended]
+      (let [port (http/port server)
+            first-stop (future (http/stop server {:timeout 1000000}))]
         (is (eventually (refused? port)))
         (is (= 1 (http/stop server {:timeout 10})))
         (is (= "/orders" (value-of ended)))
@@ -301,18 +312,14 @@
         (is (= 0 (http/stop server)))))))
 
 (deftest a-stop-that-is-cancelled-cancels-the-requests
-  (let [began (promise)
-        ended (promise)
-        server (http/start (hanging began ended) {:port 0 :host home})
-        port (http/port server)]
-    (with-open [socket (connect server)]
-      (send-text socket (request-text "GET" "/orders"))
-      (value-of began)
-      (is (thrown? clojure.lang.ExceptionInfo
-                   (scope/with-scope [s]
-                     (scope/fork s (fn [] (eventually (refused? port)) (scope/cancel s :impatient)))
-                     (http/stop server {:timeout 1000000}))))
-      (is (= "/orders" (value-of ended))))))
+  (while-a-handler-waits
+    (fn [server _ ended]
+      (let [port (http/port server)]
+        (is (thrown? clojure.lang.ExceptionInfo
+                     (scope/with-scope [s]
+                       (scope/fork s (fn [] (eventually (refused? port)) (scope/cancel s :impatient)))
+                       (http/stop server {:timeout 1000000}))))
+        (is (= "/orders" (value-of ended)))))))
 
 (deftest a-handler-may-stop-its-server
   (let [server (promise)
@@ -321,9 +328,7 @@
         handler (fn [{:keys [uri]}]
                   (if (= "/stop" uri)
                     {:status 200 :headers {} :body (str (http/stop @server {:timeout 1000000}))}
-                    (do (deliver began true)
-                        (value-of go)
-                        {:status 200 :headers {} :body "done"})))]
+                    ((waiting began go) nil)))]
     (with-failures [failures]
       (deliver server (http/start handler {:port 0 :host home :request-timeout 1000000}))
       (let [port (http/port @server)]
@@ -444,10 +449,9 @@
 
 (deftest an-application-lets-requests-end-when-it-stops
   (let [began (promise)
-        go (promise)
-        handler (fn [_] (deliver began true) (value-of go) {:status 200 :headers {} :body "done"})]
+        go (promise)]
     (application/load {:name ::shop
-                       :start {:children [{:id :web :start [http/start-link handler {:port 0 :host home :name ::shop-web}]}]}})
+                       :start {:children [{:id :web :start [http/start-link (waiting began go) {:port 0 :host home :name ::shop-web}]}]}})
     (is (= :ok (application/start ::shop)))
     (let [port (http/port ::shop-web)]
       (with-open [socket (connect ::shop-web)]
