@@ -2,8 +2,9 @@
   "A fault under which a server is watched by a healthy client: what is asserted of each, and the row of the table that it prints."
   (:require
    [clojure.string :as str]
-   [clojure.test :refer [is]]
+   [clojure.test :as t :refer [is]]
    [magnetar.faults.client :as client]
+   [magnetar.faults.disk :as disk]
    [magnetar.faults.server :as server]
    [magnetar.test :as mt])
   (:import
@@ -40,6 +41,12 @@
     (try
       (tests)
       (finally (server/kill @holder)))))
+
+(defn with-server-on-disk
+  "Does what `with-server` does, for the server that (start folder) returns, once it is warm. The folder is a new one, and in the atom."
+  [title holder folder start ask]
+  (t/join-fixtures [(disk/keeping folder)
+                    (with-server title holder #(warmed-up (start @folder) ask))]))
 
 (defn- latency [{:keys [ms]}]
   (format "%.2f / %.2f / %.2f" (client/percentile 50 ms) (client/percentile 99 ms) (apply max ms)))
@@ -120,3 +127,26 @@
                (let [flood (future (attack port))]
                  (at-peak)
                  @flood))))
+
+;; ---- ends of a server
+
+(defn with-port
+  "Calls f with the port of the server, which is killed afterwards."
+  [running f]
+  (try
+    (f (server/port running))
+    (finally (server/kill running))))
+
+(defn terminate-under-load
+  "Sends SIGTERM to the server once it is `busy?` with n clients, each (client port i) in a thread. It has to end in order, in :most-ms.
+  Returns how many milliseconds that :took, and the values of the :clients."
+  [running {:keys [n busy? most-ms]} client]
+  (let [port (server/port running)
+        clients (mapv (fn [i] (future (client port i))) (range n))]
+    (is (mt/wait-until busy? {:timeout 60000 :else false}))
+    (let [begin (System/nanoTime)
+          exit (server/terminate running)
+          took (quot (- (System/nanoTime) begin) 1000000)]
+      (is (= 0 exit) (server/said running))
+      (is (< took (long most-ms)) "it ends within its bound")
+      {:took took :clients (mapv deref clients)})))

@@ -56,9 +56,10 @@
 (defn- options [folder]
   ["--port" "0" "--appendonly" "yes" "--appendfsync" "always" "--dir" folder "--proto-max-bulk-len" "4194304" "--pubsub-buffer" "1048576"])
 
-(use-fixtures :once
-  (disk/keeping folder)
-  (fault/with-server "The example kv" kv #(fault/warmed-up (apply server/start "kv" (options @folder)) set-and-get)))
+(defn- start [folder]
+  (apply server/start "kv" (options folder)))
+
+(use-fixtures :once (fault/with-server-on-disk "The example kv" kv folder start set-and-get))
 
 ;; ---- clients
 
@@ -139,11 +140,8 @@
 
 (deftest nothing-acknowledged-is-lost-by-kill-9
   (server/kill @kv)
-  (let [again (apply server/start "kv" (options @folder))]
-    (try
-      (is (= [] (lost (server/port again) @acknowledged)))
-      (fault/print-row "then SIGKILL, and a start" "reads its file" (str "all " (count @acknowledged) " acknowledged writes are there"))
-      (finally (server/kill again)))))
+  (fault/with-port (start @folder) #(is (= [] (lost % @acknowledged))))
+  (fault/print-row "then SIGKILL, and a start" "reads its file" (str "all " (count @acknowledged) " acknowledged writes are there")))
 
 ;; ---- SIGTERM under load
 
@@ -161,25 +159,16 @@
 (deftest sigterm-under-load
   (disk/with-folder
     (fn [folder]
-      (let [running (apply server/start "kv" (options folder))
-            port (server/port running)
-            total (atom 0)
-            clients (mapv (fn [i] (future (count-until-ended port (str "n" i) total))) (range 50))]
-        (mt/wait-until #(<= 500 (long @total)) {:timeout 20000})
-        (let [begin (System/nanoTime)
-              exit (server/terminate running)
-              took (quot (- (System/nanoTime) begin) 1000000)
-              counts (mapv deref clients)
-              again (apply server/start "kv" (options folder))]
-          (try
-            (with-open [socket (client/connect (server/port again))]
+      (let [total (atom 0)
+            {:keys [took clients]} (fault/terminate-under-load (start folder) {:n 50 :busy? #(<= 500 (long @total)) :most-ms 10000}
+                                     (fn [port i] (count-until-ended port (str "n" i) total)))]
+        (fault/with-port (start folder)
+          (fn [port]
+            (with-open [socket (client/connect port)]
               (is (every? (fn [[i n]] (<= (long n) (long (parse-long (value-of socket (str "n" i)))) (inc (long n))))
-                          (map-indexed vector counts))))
-            (finally (server/kill again)))
-          (is (= 0 exit) (server/said running))
-          (is (< took 10000) "it ends within its bound")
-          (fault/print-row "SIGTERM while 50 clients write" (str "ends with exit code 0 after " took " ms")
-                           (str "all " (apply + counts) " acknowledged writes are there after a start")))))))
+                          (map-indexed vector clients))))))
+        (fault/print-row "SIGTERM while 50 clients write" (str "ends with exit code 0 after " took " ms")
+                         (str "all " (apply + clients) " acknowledged writes are there after a start"))))))
 
 ;; ---- a full disk
 
@@ -209,15 +198,14 @@
     (is (= #{"-MISCONF Errors writing to the AOF file: No space left on device"} answers))
     (is (= 0 (disk/run disk "rm" ballast)))
     (let [[more] (fill "again-")
-          values (merge yes more)
-          _ (server/kill running)
-          again (start)]
+          values (merge yes more)]
       (is (< 100 (count more)) "writes go on when there is room")
-      (try
-        (is (= [] (lost (server/port again) values)))
-        (is (= [] (lost (server/port again) (zipmap no (repeat nil)))) "a refused write is not there")
-        (fault/print-row "then room on it, SIGKILL, and a start" "accepts writes again" (str "all " (count values) " acknowledged writes are there"))
-        (finally (server/kill again))))))
+      (server/kill running)
+      (fault/with-port (start)
+        (fn [port]
+          (is (= [] (lost port values)))
+          (is (= [] (lost port (zipmap no (repeat nil)))) "a refused write is not there")))
+      (fault/print-row "then room on it, SIGKILL, and a start" "accepts writes again" (str "all " (count values) " acknowledged writes are there")))))
 
 (if @disk/possible?
   (deftest a-full-disk

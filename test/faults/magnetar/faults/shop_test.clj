@@ -8,8 +8,7 @@
    [magnetar.faults.client :as client]
    [magnetar.faults.disk :as disk]
    [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
-   [magnetar.faults.server :as server]
-   [magnetar.test :as mt]))
+   [magnetar.faults.server :as server]))
 
 (set! *warn-on-reflection* true)
 
@@ -50,9 +49,7 @@
 (defn- start [folder]
   (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1" "--max-queue" "100000"))
 
-(use-fixtures :once
-  (disk/keeping folder)
-  (fault/with-server "The example shop" shop #(fault/warmed-up (start @folder) place)))
+(use-fixtures :once (fault/with-server-on-disk "The example shop" shop folder start place))
 
 ;; ---- clients
 
@@ -88,11 +85,8 @@
 
 (deftest nothing-acknowledged-is-lost-by-kill-9
   (server/kill @shop)
-  (let [again (start @folder)]
-    (try
-      (is (= [] (lost (server/port again) @acknowledged)))
-      (fault/print-row "then SIGKILL, and a start" "takes up its jobs" (str "all " (count @acknowledged) " acknowledged orders are there"))
-      (finally (server/kill again)))))
+  (fault/with-port (start @folder) #(is (= [] (lost % @acknowledged))))
+  (fault/print-row "then SIGKILL, and a start" "takes up its jobs" (str "all " (count @acknowledged) " acknowledged orders are there")))
 
 ;; ---- SIGTERM under load
 
@@ -112,23 +106,13 @@
 (deftest sigterm-under-load
   (disk/with-folder
     (fn [folder]
-      (let [running (start folder)
-            port (server/port running)
-            total (atom 0)
-            clients (mapv (fn [_] (future (order-until-ended port total))) (range 20))]
-        (mt/wait-until #(<= 60 (long @total)) {:timeout 60000})
-        (let [begin (System/nanoTime)
-              exit (server/terminate running)
-              took (quot (- (System/nanoTime) begin) 1000000)
-              answers (mapv deref clients)
-              ids (mapcat first answers)
-              again (start folder)]
-          (try
-            (is (= [] (lost (server/port again) ids)))
-            (finally (server/kill again)))
-          (is (= 0 exit) (server/said running))
-          (is (< took 20000) "it ends within its bound")
-          (is (every? #{:refused :reset 503} (map second answers)) (str/join "\n" (distinct (map second answers))))
-          (fault/print-row "SIGTERM while 20 clients place orders" (str "ends jobs and requests under way, with exit code 0 after " took " ms")
-                           (str "all " (count ids) " acknowledged orders are there after a start; the clients' next orders: "
-                                (fault/in-words (map second answers)))))))))
+      (let [total (atom 0)
+            {:keys [took clients]} (fault/terminate-under-load (start folder) {:n 20 :busy? #(<= 60 (long @total)) :most-ms 20000}
+                                     (fn [port _] (order-until-ended port total)))
+            ids (mapcat first clients)
+            ends (map second clients)]
+        (fault/with-port (start folder) #(is (= [] (lost % ids))))
+        (is (every? #{:refused :reset 503} ends) (str/join "\n" (distinct ends)))
+        (fault/print-row "SIGTERM while 20 clients place orders" (str "ends jobs and requests under way, with exit code 0 after " took " ms")
+                         (str "all " (count ids) " acknowledged orders are there after a start; the clients' next orders: "
+                              (fault/in-words ends)))))))
