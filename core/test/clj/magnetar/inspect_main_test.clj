@@ -42,10 +42,11 @@
     (try
       (f (str (.pid process)))
       (finally
-        (.waitFor (.destroyForcibly process))))))
+        (.waitFor (.destroyForcibly process))
+        (io/delete-file (io/file "/tmp" (str ".java_pid" (.pid process))) true))))) ; the JDK's, of a JVM that was asked and then killed
 
 (defn- clojure-program [options form]
-  (concat [java "-cp" (str/join File/pathSeparator (checks/class-path))] child/opens locks-opens options
+  (concat [java child/temp "-cp" (str/join File/pathSeparator (checks/class-path))] child/opens locks-opens options
           ["clojure.main" "-e" (pr-str form)]))
 
 (defn- inspected [& words]

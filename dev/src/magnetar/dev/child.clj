@@ -42,6 +42,10 @@
 (defn- java-command []
   (str (io/file (System/getProperty "java.home") "bin" "java")))
 
+(def temp
+  "The option of a JVM that has its temporary files where ours are."
+  (str "-Djava.io.tmpdir=" (System/getProperty "java.io.tmpdir")))
+
 (def opens
   "What hand-off needs of a JVM; bin/magnetar gives more (kernel/java.options), by which no check is to pass or fail."
   ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
@@ -52,7 +56,7 @@
   [class-path seconds & command]
   (let [out (File/createTempFile "magnetar" ".out")
         begin (System/nanoTime)
-        ^java.util.List words (vec (concat [(java-command) "-cp" (str/join File/pathSeparator class-path)] command))
+        ^java.util.List words (vec (concat [(java-command) temp "-cp" (str/join File/pathSeparator class-path)] command))
         process (.start (doto (ProcessBuilder. words)
                           (.redirectErrorStream true)
                           (.redirectOutput (ProcessBuilder$Redirect/to out))

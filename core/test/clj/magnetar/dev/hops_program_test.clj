@@ -60,7 +60,7 @@
     (is (= #{3} (set (map :runs rows))))))
 
 (deftest a-program-that-fails-says-what-it-printed
-  (let [failure (try (trace/recordings {:main "no.such.program" :class-path (System/getProperty "java.class.path") :options []})
+  (let [failure (try (trace/recordings {:main "no.such.program" :class-path (System/getProperty "java.class.path") :options [child/temp]})
                      (catch ExceptionInfo e e))]
     (is (= 1 (:exit (ex-data failure))))
     (is (str/includes? (ex-message failure) "no/such/program"))))

@@ -212,6 +212,18 @@
     (is (= {"kernel/src/java" 1, "core/src/java" 1}
            (select-keys (frequencies (str/split-lines (slurp seen))) ["kernel/src/java" "core/src/java"])))))
 
+(deftest the-temporary-files-of-tests-are-deleted
+  (let [checkout (primed-launcher)
+        temp (temporary-folder)]
+    (write checkout "dev/suites.txt" "everyday one run one\n")
+    (write checkout "dev/src/magnetar/dev/test.clj"
+           (str "(ns magnetar.dev.test) (defn -main [_ counts & _] (println (str (java.io.File/createTempFile \"left\" \".txt\")))"
+                " (spit counts \"1 0\\n\") (flush) (.halt (Runtime/getRuntime) 0))"))
+    (let [{:keys [exit out]} (start {:environment {"TMPDIR" (str temp)}} (str checkout "/bin/magnetar") "test")]
+      (is (= 0 exit) out)
+      (is (str/includes? out (str temp "/magnetar.")))
+      (is (= [] (vec (.list temp)))))))
+
 (deftest where-clojure-is-installed-it-resolves-the-libraries
   (let [checkout (copied-launcher)
         tools (temporary-folder)

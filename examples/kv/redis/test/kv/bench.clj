@@ -22,8 +22,10 @@
 
 (def ^:private ports (free-ports [:ours :redis]))
 
-(defn- settings [appendfsync]
-  (concat ["--dir" (str (Files/createTempDirectory "kv-bench" (make-array FileAttribute 0)))]
+(defn- settings
+  "The options of the server, with a folder of its own below `folder`."
+  [folder server appendfsync]
+  (concat ["--dir" (str (doto (io/file folder (name server)) .mkdir))]
           (if (= "off" appendfsync)
             ["--appendonly" "no"]
             ["--appendonly" "yes" "--appendfsync" appendfsync])))
@@ -31,14 +33,14 @@
 (defn- in-checkout [path]
   (str (io/file programs/home path)))
 
-(defn- start-ours ^Process [appendfsync]
+(defn- start-ours ^Process [folder appendfsync]
   (let [words (into [(in-checkout "bin/magnetar") "run" (in-checkout "examples/kv/src/kv/main.clj")
                      "--port" (:ours ports)]
-                    (settings appendfsync))]
+                    (settings folder :ours appendfsync))]
     (.start ^ProcessBuilder (apply programs/builder words))))
 
-(defn- start-redis ^Process [appendfsync]
-  (let [words (into ["redis-server" "--port" (:redis ports) "--save" ""] (settings appendfsync))]
+(defn- start-redis ^Process [folder appendfsync]
+  (let [words (into ["redis-server" "--port" (:redis ports) "--save" ""] (settings folder :redis appendfsync))]
     (.start ^ProcessBuilder (apply programs/builder words))))
 
 (defn- rate
@@ -79,7 +81,8 @@
     (flush)))
 
 (defn- run [line appendfsync rounds requests]
-  (let [servers {:ours (start-ours appendfsync) :redis (start-redis appendfsync)}]
+  (let [folder (.toFile (Files/createTempDirectory "kv-bench" (make-array FileAttribute 0)))
+        servers {:ours (start-ours folder appendfsync) :redis (start-redis folder appendfsync)}]
     (try
       (doseq [[server process] servers]
         (programs/await-port process (ports server)))
@@ -89,7 +92,8 @@
       (finally
         (doseq [[_ ^Process process] servers]
           (.destroy process)
-          (.waitFor process))))))
+          (.waitFor process))
+        (run! io/delete-file (reverse (file-seq folder)))))))
 
 (defn -main
   "Arguments: --json, rounds, 3 if left out, and requests of a run, 50000."
