@@ -1,14 +1,14 @@
 (ns magnetar.faults.shop-test
-  "The example shop, whose database writes each commit to its file, and what is done to it.
-
-  A database that goes away and comes back is in shop.postgres-test: bin/magnetar test --drivers shop.postgres-test."
+  "The example shop, whose database writes each commit to its file, and what is done to it. One test has a PostgreSQL that goes away."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.drivers.servers :as servers]
    [magnetar.faults.client :as client]
    [magnetar.faults.disk :as disk]
    [magnetar.faults.fault :as fault :refer [withstand withstand-flood]]
-   [magnetar.faults.server :as server]))
+   [magnetar.faults.server :as server]
+   [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
 
@@ -18,8 +18,8 @@
 (def ^:private folder (atom nil))
 (def ^:private acknowledged "Ids of orders." (atom #{}))
 
-(defn- order-text [k]
-  (str (client/get-text "POST" "/orders" "Content-Length: 17" (str "Idempotency-Key: " k)) "{\"article\":\"tea\"}"))
+(defn- order-text [k & headers]
+  (str (apply client/get-text "POST" "/orders" "Content-Length: 17" (str "Idempotency-Key: " k) headers) "{\"article\":\"tea\"}"))
 
 (defn- place-order
   "The id of a new order; another answer as it is."
@@ -46,8 +46,11 @@
           there (into {} (map found) (partition-all 20 ids))]
       (remove #(= 200 (there %)) ids))))
 
+(defn- start-on [database]
+  (server/start "shop" "--port" "0" "--db" database "--slow" "20" "--flaky" "0.1" "--max-queue" "100000"))
+
 (defn- start [folder]
-  (server/start "shop" "--port" "0" "--db" (str "jdbc:h2:async:" folder "/shop") "--slow" "20" "--flaky" "0.1" "--max-queue" "100000"))
+  (start-on (str "jdbc:h2:async:" folder "/shop")))
 
 (use-fixtures :once (fault/with-server-on-disk "The example shop" shop folder start place))
 
@@ -116,3 +119,79 @@
         (fault/print-row "SIGTERM while 20 clients place orders" (str "ends jobs and requests under way, with exit code 0 after " took " ms")
                          (str "all " (count ids) " acknowledged orders are there after a start; the clients' next orders: "
                               (fault/in-words ends)))))))
+
+;; ---- a database that goes away
+
+(defn- see-page [socket _]
+  (client/send-all socket (client/get-text "GET" "/"))
+  (let [[status page :as answer] (client/read-response socket)]
+    (or (and (= 200 status) (str/includes? page "</html>"))
+        [:got answer])))
+
+(defn- page [port path]
+  (first (client/exchange port (client/get-text "GET" path "Connection: close"))))
+
+(defn- jobs-have-ended? [port]
+  (let [metrics (page port "/metrics")]
+    (every? #(str/includes? metrics (str "shop_jobs{state=\"" % "\"} 0\n")) ["ready" "running"])))
+
+(defn- place-some
+  "The ids of 20 new orders."
+  [port]
+  (with-open [socket (client/connect port)]
+    (vec (repeatedly 20 #(place-order socket (random-uuid))))))
+
+(defn- answers-to-orders
+  "The answers to 20 orders that come at once."
+  [port]
+  (client/in-parallel 20 (fn [_] (first (client/exchange port (order-text (random-uuid) "Connection: close"))))))
+
+(defn- without-database
+  "Lets the database crash and start again; returns what the shop answers meanwhile, and whether it is there afterwards."
+  [{:keys [crash start-again]} port at-peak]
+  (crash)
+  (let [begin (System/nanoTime)
+        asked (future (answers-to-orders port))
+        _ (at-peak)
+        orders @asked
+        took (quot (- (System/nanoTime) begin) 1000000)
+        metrics (page port "/metrics")]
+    (start-again)
+    {:orders orders
+     :took took
+     :metrics metrics
+     :back? (mt/wait-until #(str/starts-with? (page port "/health") "HTTP/1.1 200 ") {:timeout 30000 :else false})}))
+
+(defn- withstand-crash
+  "Checks what the shop answers while its database has crashed; returns the ids of orders that were placed before."
+  [running database]
+  (let [ids (atom [])
+        {:keys [orders took metrics back?]}
+        (withstand running "PostgreSQL crashes, and starts again" "shows its page; orders get 503 until the database is there" nil
+                   (fn [port at-peak]
+                     (reset! ids (place-some port))
+                     (without-database database port at-peak)))]
+    (is (every? #(re-find #"(?s)^HTTP/1.1 503 .*\r\n(?i)retry-after: 2\r\n" %) orders) (first orders))
+    (is (str/includes? metrics "shop_database_up 0\n"))
+    (is back?)
+    (fault/print-row "20 orders come meanwhile" (str "503 with `Retry-After`, the last one after " took " ms")
+                     "the metrics say `shop_database_up 0`")
+    @ids))
+
+(defn- on-crashing-database [{:keys [url] :as database}]
+  (let [{:keys [port] :as running} (fault/warmed-up (start-on url) see-page)]
+    (try
+      (let [ids (into (withstand-crash running database) (place-some port))]
+        (is (mt/wait-until #(jobs-have-ended? port) {:timeout 60000 :else false}))
+        (is (= [] (lost port ids)))
+        (fault/print-row "then its jobs" "claims them again, when the lease of a claim is over"
+                         (str "all " (count ids) " acknowledged orders are there, and have ended")))
+      (finally (server/kill running)))))
+
+(if @servers/postgres?
+  (deftest a-database-that-goes-away
+    (let [{:keys [stop] :as database} (servers/start-postgres)]
+      (try
+        (on-crashing-database database)
+        (finally (stop)))))
+  (println "A database that goes away is not tested here: it needs PostgreSQL, of Debian's package postgresql."))
