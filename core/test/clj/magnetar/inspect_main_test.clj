@@ -1,7 +1,7 @@
 (ns magnetar.inspect-main-test
   "A program that is asked from outside, and those that cannot be asked."
   {:slow true
-   :limit 180000}
+   :limit 400000}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
