@@ -52,7 +52,7 @@
       true)))
 
 (defn start-jetty
-  "Starts Jetty with virtual threads and as many selectors as magnetar.http has; returns the port.
+  "Starts Jetty with virtual threads, and as many selectors and unaccepted connections as magnetar.http has; returns the port.
 
   Example: (start-jetty 0)"
   [port]
@@ -65,6 +65,7 @@
         factories [(HttpConnectionFactory. configuration) (HTTP2CServerConnectionFactory. configuration)]
         connector (doto (ServerConnector. server 1 selectors ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory factories))
                     (.setHost "127.0.0.1")
+                    (.setAcceptQueueSize 1024)
                     (.setPort port))]
     (doto server
       (.addConnector connector)

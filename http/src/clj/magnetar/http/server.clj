@@ -145,12 +145,18 @@
     (interruptAcceptors [])
     (handleAcceptFailure [e] (pause-of-acceptor e (.getLocalPort ^ServerConnector this) service))))
 
+(def ^:private ^:const most-unaccepted
+  "How many connections the system keeps that were not accepted yet. The JDK's 50 is less than what clients open at once; the packets of the next
+  ones would be dropped, and come again after a second."
+  1024)
+
 (defn- connector ^ServerConnector [^Server jetty {:keys [port host idle-timeout] :as options} service]
   (let [idle (clock/millis (clock/nanos idle-timeout))]
     (doto (listening jetty service)
       (add-factories (configuration options) options)
       (.setPort port)
       (.setHost host)
+      (.setAcceptQueueSize most-unaccepted)
       (.setIdleTimeout idle)
       (.setShutdownIdleTimeout idle))))
 

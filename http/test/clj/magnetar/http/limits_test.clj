@@ -6,12 +6,12 @@
    [magnetar.channel :as channel]
    [magnetar.http :as http]
    [magnetar.http.connections :as connections]
-   [magnetar.http.support :refer [connect connect-http2 eventually exchange frame get-frame get-raw read-frame read-response read-rest request-text send-bytes send-text status-of value-of with-failures with-server]]
+   [magnetar.http.support :refer [connect connect-http2 eventually exchange frame get-frame get-raw home read-frame read-response read-rest request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
    (java.io IOException InputStream)
-   (java.net Socket)
+   (java.net InetSocketAddress Socket)
    (magnetar.http.server HttpServer)))
 
 (set! *warn-on-reflection* true)
@@ -131,6 +131,20 @@
         (is (= 2 (:connections (http/status server))))
         (.close ^Socket a)
         (is (= 200 (:status (read-response c))))))))
+
+(defn- connect-soon
+  "A socket to the server. A connect whose packets the system drops fails."
+  ^Socket [server]
+  (doto (Socket.)
+    (.connect (InetSocketAddress. ^String home (int (http/port server))) 10000)))
+
+(deftest many-connections-come-at-once
+  (with-server [server ok {:max-connections 1}]
+    (with-open [^Socket _ (connect server)]
+      (is (eventually (= 1 (:connections (http/status server)))))
+      (let [waiting (doall (repeatedly 100 #(connect-soon server)))]
+        (is (= 100 (count waiting)))
+        (run! #(.close ^Socket %) waiting)))))
 
 (deftest a-client-that-reads-nothing-is-cut
   (let [ch (channel/chan)
