@@ -23,7 +23,7 @@
    (java.io Closeable)
    (java.net InetAddress SocketException UnknownHostException)
    (java.util HashMap)
-   (java.util.concurrent CountDownLatch Semaphore)
+   (java.util.concurrent CompletableFuture CountDownLatch Semaphore TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
    (magnetar.kernel.process Send)
    (magnetar.net.acceptor Acceptor)
@@ -328,6 +328,20 @@
     (#'acceptor/give-back acceptor (OutOfMemoryError. "no fiber"))
     (deliver stream ::stream)
     (is (= ::stream (deref outcome limit-ms :late)))))
+
+(deftest an-acceptor-whose-fiber-ends-by-an-error-starts-again
+  (let [acceptor (acceptor/acceptor (accepting-stub (constantly ::stream)))
+        arrived @#'acceptor/arrived
+        failing (atom true)]
+    (with-redefs-fn {#'acceptor/arrived (fn [state arrival]
+                                          (when (compare-and-set! failing true false)
+                                            (without-memory))
+                                          (arrived state arrival))}
+      (fn []
+        (is (thrown? OutOfMemoryError (acceptor/accept acceptor (clock/deadline (clock/nanos limit-ms)))))
+        (is (= ::stream (acceptor/accept acceptor (clock/deadline (clock/nanos limit-ms)))))))
+    (acceptor/close acceptor)
+    (is (= true (.get ^CompletableFuture (.-gone ^Acceptor acceptor) limit-ms TimeUnit/MILLISECONDS)))))
 
 (deftest a-listener-whose-acceptor-could-not-start-leaves-its-port
   (let [l (listener {:active false})

@@ -116,10 +116,26 @@
       (:accepting? after) (recur acceptor)
       (:closed? after) (.complete ^CompletableFuture (.-gone acceptor) true))))
 
+(defn- without [queue wait]
+  (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
+
+;; T1 starts the fiber, T2 waits as well. If T1 fails, or the fiber, no later call may come to start one for T2.
+(defn- fail-waits
+  "Called when there is no fiber any more, for want of memory: all that wait throw the error, except `wait`. A
+  later call can start the fiber."
+  [^Acceptor acceptor wait e]
+  (let [[{:keys [waiting closed?]} _]
+        (swap-vals! (.-state acceptor) assoc :accepting? false :waiting PersistentQueue/EMPTY)]
+    (when closed?
+      (.complete ^CompletableFuture (.-gone acceptor) true))
+    (run! #(complete % e) (without waiting wait))))
+
 (defn- run-fiber [acceptor]
   (let [fiber (Fibers/begun)]
     (try
       (accept-all acceptor)
+      (catch Throwable e
+        (fail-waits acceptor nil e))
       (finally (Fibers/ended fiber)))))
 
 (defn- start-fiber
@@ -129,22 +145,13 @@
 
 ;; ---- waits
 
-(defn- without [queue wait]
-  (into PersistentQueue/EMPTY (remove #(identical? wait %)) queue))
-
-;; T1 starts the fiber, T2 waits as well. If T1 fails, no later call may come to start one for T2.
 (defn- start-for
-  "Starts the fiber for this wait. If that fails for want of memory, all that wait throw the error, and a
-  later call can start the fiber."
-  [^Acceptor acceptor wait]
+  "Starts the fiber for this wait, or throws."
+  [acceptor wait]
   (try
     (start-fiber acceptor)
     (catch Throwable e
-      (let [[{:keys [waiting closed?]} _]
-            (swap-vals! (.-state acceptor) assoc :accepting? false :waiting PersistentQueue/EMPTY)]
-        (when closed?
-          (.complete ^CompletableFuture (.-gone acceptor) true))
-        (run! #(complete % e) (without waiting wait)))
+      (fail-waits acceptor wait e)
       (throw e))))
 
 (defn- entered [{:keys [ready closed?] :as state} wait]
