@@ -12,12 +12,11 @@
   answer  events websocket
 
   The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a
-  fiber. It runs in a scope that has a deadline, :request-timeout. If the client goes away, the scope is
-  cancelled: the handler ends where it waits, and its `finally` blocks run. Dynamic bindings of the caller
-  of `start` are not seen by handlers.
+  fiber. It has a deadline, :request-timeout. If the client goes away the handler is cancelled: it ends where it
+  waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are not seen by handlers.
 
-  A request is a map with the keys of Ring's SPEC, and :magnetar.http/scope. What is forked in this scope may
-  feed the body of the response. It is cancelled when that has been sent, as well. A response is a map of
+  A request is a map with the keys of Ring's SPEC, and :magnetar.http/scope. That scope has no deadline: its
+  forks may feed the body of the response, and are cancelled when the body has been sent. A response is a map of
   :status, :headers and :body. The body is nil, a string, an array of bytes, a seq, a File, an InputStream, or
   a channel of strings and arrays of bytes. Other bodies are written by ring.core.protocols if Ring is on the
   class path.
@@ -39,10 +38,10 @@
     :max-header       the most bytes of the head of a request: its first line and its headers. Default 8192
     :max-body         the most bytes of the body of a request. Default 1048576 (1 MiB)
     :header-timeout   how long the head of a request may take to arrive. Default 10000 ms
-    :idle-timeout     how long a connection may be without a request, a body may be without a byte, and a
-                      client may take to read a part of a response: 64 KiB of a string, array or File,
-                      16 KiB of an InputStream or seq, or one value of a channel. Default 60000 ms
-    :max-connections  how many connections may be open; others wait to be accepted. Default 10000
+    :idle-timeout     how long a connection may be without a request, and a body without a byte. A client has
+                      as long to read each part of a response: 64 KiB of a string, array or File, 16 KiB of
+                      an InputStream or seq, or one value of a seq or channel. Default 60000 ms
+    :max-connections  how many connections may be open. Up to 256 others wait to be accepted. Default 10000
     :max-streams      how many requests one connection of HTTP/2 may have at a time. Default 128
     :max-events       how many resets, pings, settings and other small frames of HTTP/2 one connection may
                       send in a second before it is closed. Default 128
@@ -81,7 +80,7 @@
 
   Throws an ExceptionInfo of :magnetar/port-in-use if another socket has the port, one of
   :magnetar/socket-failed if it cannot listen there for another reason, and one of :magnetar/bad-tls-file for
-  a certificate that will not do. Throws an IllegalArgumentException for an option that is wrong, or if the
+  a certificate that cannot be used. Throws an IllegalArgumentException for an option that is wrong, or if the
   handler is not a function.
 
   Options: see the namespace.
@@ -170,7 +169,8 @@
 (defn status
   "Returns what a server does now: {:running :waiting :connections}.
 
-  :running is the number of requests that were admitted, :waiting of those that wait for it.
+  :running counts requests and WebSockets in progress, :waiting requests that wait for their turn, and
+  :connections open connections.
 
   Example:
 
@@ -180,10 +180,10 @@
   (server/status (server-of "status" server)))
 
 (defn stop
-  "Stops a server of `start`; returns how many requests were cancelled.
+  "Stops a server of `start`; returns how many requests and WebSockets it cancelled.
 
-  It closes the port. Requests in progress, and requests that wait for their turn, may end. Those that have
-  not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
+  It closes the port. Requests in progress, and requests that wait for their turn, may end. Requests that
+  have not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
   of a response that has begun. A second `stop` may have a shorter :timeout, which then ends both. A `stop` of
   a server that has stopped returns 0.
 
@@ -246,9 +246,9 @@
 (defn websocket
   "Returns a response that makes a WebSocket of the connection.
 
-  The handler gives it to a request of an upgrade; another request gets status 426. The socket runs on a fiber
-  and in a scope of its own, and keeps its place in :max-concurrent until it has closed. Its functions are in
-  `magnetar.http.websocket`. A peer is one of:
+  A handler returns it for a request that asks for a WebSocket. Another request gets status 426. The socket runs
+  on a fiber and in a scope of its own, and keeps its place in :max-concurrent until it has closed.
+  `magnetar.http.websocket` has the functions that use a socket. A peer is one of:
 
     functions     {:on-open (fn [socket] ..), :on-message (fn [socket message] ..), :on-pong and :on-ping
                   (fn [socket bytes] ..), :on-error (fn [socket throwable] ..),
@@ -275,8 +275,8 @@
   Options:
     :max-message    the most bytes of a message of the client. A longer one closes with 1009. Default 65536
     :origins        which pages of a browser may open it: a set of origins as \"https://shop.example\", or
-                    :any. Others get status 403. Default: pages of the same host and port, with TLS if the
-                    server has it. Clients that send no Origin are not browsers, and may
+                    :any. They replace the default: pages of the same host and port, with TLS if the
+                    server has it. Others get status 403. Clients that send no Origin are not browsers, and may
     :protocols      subprotocols, the best one first. The first that the client offers is chosen. Default []
     :idle-timeout   how long the client may be silent, a duration or :infinity. The server sends pings, which
                     a client answers automatically. A client that stays silent for so long is closed with

@@ -58,7 +58,7 @@
 (deftest connects-and-resets
   (let [texts ["" "GET /he" (client/get-text "GET" "/hello") (client/get-text "GET" "/work")
                (str (client/get-text "POST" "/echo" "Content-Length: 9") "half")]]
-    (withstand-flood @web "2,000 connections are reset, at five places of a request" "cancels their requests" nil
+    (withstand-flood @web "2,000 connections are reset, at five places of a request" "ends them" nil
       (fn [port]
         (client/in-parallel 2000 (fn [i] (doto (client/connect port)
                                            (client/send-all (texts (rem (long i) 5)))

@@ -69,7 +69,7 @@
 (deftest connects-and-resets
   (let [texts [(constantly "") order-text #(str/replace (order-text %) "tea\"}" "")
                (fn [_] (client/get-text "GET" "/orders/1/events")) (fn [_] (client/get-text "GET" "/orders"))]]
-    (withstand-flood @shop "1,000 connections are reset, at five places of an order, a page and a stream" "cancels their requests; an order is there or not" nil
+    (withstand-flood @shop "1,000 connections are reset, at five places of an order, a page and a stream" "ends them; an order is there or not" nil
       (fn [port]
         (client/in-parallel 1000 (fn [i]
                                    (doto (client/connect port)

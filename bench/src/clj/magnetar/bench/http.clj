@@ -65,7 +65,7 @@
         factories [(HttpConnectionFactory. configuration) (HTTP2CServerConnectionFactory. configuration)]
         connector (doto (ServerConnector. server 1 selectors ^"[Lorg.eclipse.jetty.server.ConnectionFactory;" (into-array ConnectionFactory factories))
                     (.setHost "127.0.0.1")
-                    (.setAcceptQueueSize 1024)
+                    (.setAcceptQueueSize 256)
                     (.setPort port))]
     (doto server
       (.addConnector connector)

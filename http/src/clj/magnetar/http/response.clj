@@ -12,7 +12,7 @@
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (clojure.lang ExceptionInfo IPending ISeq)
+   (clojure.lang EnumerationSeq ExceptionInfo IPending ISeq)
    (java.io BufferedOutputStream Closeable File FileInputStream IOException InputStream OutputStream)
    (java.nio ByteBuffer)
    (java.nio.charset Charset StandardCharsets)
@@ -289,13 +289,15 @@
   (or (not (instance? IPending parts)) (realized? parts)))
 
 (defn- send-seq
-  "Sends together what is there, and all of it before the next part is computed. Takes the seq out of the
-  volatile, so that its head is not kept."
+  "Sends together what is there, and all of it before the next part is computed, which an EnumerationSeq does in
+  `rest`. Takes the seq out of the volatile, so that its head is not kept."
   [sending body charset]
   (let [out (BufferedOutputStream. (network-stream sending) most-buffered)]
     (loop [parts (seq (let [parts @body] (vreset! body nil) parts))]
       (when parts
         (.write out (bytes-of (str (first parts)) charset))
+        (when (instance? EnumerationSeq parts)
+          (.flush out))
         (let [others (rest parts)]
           (when-not (there? others)
             (.flush out))

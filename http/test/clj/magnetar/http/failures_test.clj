@@ -12,7 +12,8 @@
   (:import
    (java.io ByteArrayInputStream File IOException InputStream OutputStream)
    (java.lang.ref WeakReference)
-   (java.net Socket)))
+   (java.net Socket)
+   (java.util Collections)))
 
 (set! *warn-on-reflection* true)
 
@@ -206,6 +207,7 @@
   (are [sizes body] (= sizes (sizes-of-chunks body))
     [10 0] (list "order" "-milk")
     [5 5 0] (cons "order" (lazy-seq ["-milk"]))
+    [5 5 0] (enumeration-seq (Collections/enumeration ["order" "-milk"]))
     [320 320 60 0] (map str (vec (repeat 70 "order-milk")))
     [16380 16380 240 0] (repeat 3300 "order-milk")
     [5 20000 5 0] (list "order" (apply str (repeat 2000 "order-milk")) "-milk")
