@@ -218,6 +218,7 @@
 (def ^:private folders-of-ours
   "The folder of sources in this checkout of an artifact that `run` does not have on its class path."
   {"magnetar-core-async" "/compat/core-async/src/clj"
+   "magnetar-etf" "/etf/src/clj"
    "magnetar-http" "/http/src/clj"})
 
 (defn- by-clojure

@@ -36,7 +36,7 @@
 (defn public-sources
   "What the files of the public namespaces declare, as of `sources/namespaces`."
   []
-  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "http/src/clj"])))
+  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj"])))
 
 (defn findings
   "Public vars and public namespaces of the core without a docstring."
@@ -117,6 +117,6 @@
       {:file file :line (inc (long number)) :message (str "the public type " type-name " has no Javadoc")})))
 
 (defn java-findings
-  "Public top-level types of the kernel and the core without Javadoc."
+  "Public top-level types of Java without Javadoc."
   []
-  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java"])))
+  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java" "etf/src/java"])))

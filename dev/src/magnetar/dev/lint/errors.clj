@@ -30,14 +30,14 @@
     [id file]))
 
 (defn- misuses-in [file]
-  (for [[_ id] (re-seq #"\.misuse\(\s*\"([a-z-]+)\"" (sources/text file))]
+  (for [[_ id] (re-seq #"\b(?:misuse|refusal)\(\s*\"([a-z-]+)\"" (sources/text file))]
     [(str "magnetar/" id) file]))
 
 (defn- raised
   "From each id that is raised to a file that raises it."
   []
-  (-> (into {} (mapcat keywords-in) (mapcat #(sources/files % ".clj") ["core/src/clj" "test-kit/src/clj" "http/src/clj"]))
-      (into (mapcat misuses-in) (sources/files "kernel/src/java" ".java"))
+  (-> (into {} (mapcat keywords-in) (mapcat #(sources/files % ".clj") ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj"]))
+      (into (mapcat misuses-in) (mapcat #(sources/files % ".java") ["kernel/src/java" "etf/src/java"]))
       (into (map #(vector % run-of-a-simulation)) (when (sources/exists? run-of-a-simulation) of-simulations))
       (as-> ids (apply dissoc ids no-ids))))
 
