@@ -17,7 +17,7 @@
 
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
-  ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
+  ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md" "docs/guide/term-format.md"
    "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/gen-statem.md" "docs/guide/gen-event.md" "docs/guide/hot-code.md"
    "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md" "docs/guide/state.md"
    "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md" "docs/guide/sockets.md" "docs/guide/drivers.md" "docs/guide/services.md" "docs/guide/hangs.md" "docs/guide/debugging.md"
