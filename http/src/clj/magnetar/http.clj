@@ -12,14 +12,15 @@
   answer  events websocket
 
   The server is Jetty, for HTTP/1.1 and HTTP/2, with TLS or without. A handler may block, since it runs on a
-  fiber. It has a deadline, :request-timeout. If the client goes away the handler is cancelled: it ends where it
-  waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are not seen by handlers.
+  fiber. It has a deadline, :request-timeout. If the client goes away the handler is cancelled: it ends
+  where it waits, and its `finally` blocks run. Dynamic bindings of the caller of `start` are not seen by
+  handlers.
 
   A request is a map with the keys of Ring's SPEC, and :magnetar.http/scope. That scope has no deadline: its
-  forks may feed the body of the response, and are cancelled when the body has been sent. A response is a map of
-  :status, :headers and :body. The body is nil, a string, an array of bytes, a seq, a File, an InputStream, or
-  a channel of strings and arrays of bytes. Other bodies are written by ring.core.protocols if Ring is on the
-  class path.
+  forks may feed the body of the response, and are cancelled when the body has been sent. A response is a
+  map of :status, :headers and :body. The body is nil, a string, an array of bytes, a seq, a File, an
+  InputStream, or a channel of strings and arrays of bytes. Other bodies are written by
+  ring.core.protocols if Ring is on the class path.
 
   Options of `start` and `start-link`:
 
@@ -180,12 +181,12 @@
   (server/status (server-of "status" server)))
 
 (defn stop
-  "Stops a server of `start`; returns how many requests and WebSockets it cancelled.
+  "Stops a server of `start`; returns how many requests and sockets it cancelled.
 
-  It closes the port. Requests in progress, and requests that wait for their turn, may end. Requests that
-  have not ended in time are cancelled. Their clients get status 503, or see the connection closed before the end
-  of a response that has begun. A second `stop` may have a shorter :timeout, which then ends both. A `stop` of
-  a server that has stopped returns 0.
+  It closes the port. Requests in progress, and requests that wait for their turn, may end. Requests and
+  WebSockets that have not ended in time are cancelled. Their clients get status 503, or see the
+  connection closed before the end of a response that has begun. A second `stop` may have a shorter
+  :timeout, which then ends both. A `stop` of a server that has stopped returns 0.
 
   A handler or WebSocket function may stop its own server. `stop` does not wait for that caller. The caller
   has another :timeout, at least a second, to answer.
@@ -246,8 +247,8 @@
 (defn websocket
   "Returns a response that makes a WebSocket of the connection.
 
-  A handler returns it for a request that asks for a WebSocket. Another request gets status 426. The socket runs
-  on a fiber and in a scope of its own, and keeps its place in :max-concurrent until it has closed.
+  A handler returns it for a request that asks for a WebSocket. Another request gets status 426. The socket
+  runs on a fiber and in a scope of its own, and keeps its place in :max-concurrent until it has closed.
   `magnetar.http.websocket` has the functions that use a socket. A peer is one of:
 
     functions     {:on-open (fn [socket] ..), :on-message (fn [socket message] ..), :on-pong and :on-ping
@@ -276,7 +277,8 @@
     :max-message    the most bytes of a message of the client. A longer one closes with 1009. Default 65536
     :origins        which pages of a browser may open it: a set of origins as \"https://shop.example\", or
                     :any. They replace the default: pages of the same host and port, with TLS if the
-                    server has it. Others get status 403. Clients that send no Origin are not browsers, and may
+                    server has it. Others get status 403. Clients that send no Origin are not
+                    browsers, and may
     :protocols      subprotocols, the best one first. The first that the client offers is chosen. Default []
     :idle-timeout   how long the client may be silent, a duration or :infinity. The server sends pings, which
                     a client answers automatically. A client that stays silent for so long is closed with
