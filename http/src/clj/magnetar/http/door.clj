@@ -4,10 +4,12 @@
   Invariants:
     1. `running` is the number of requests that were admitted and have not left. It is never above `most`.
     2. A request waits only while `running` is `most`. A request that leaves hands its place to the request that has waited longest.
-    3. The lock decides about each waiter once: it is taken out of the queue to be admitted, to be shed, or because it gave up."
+    3. The lock decides about each waiter once: it is taken out of the queue to be admitted, to be shed, or because it gave up. Who takes it out
+       to admit or shed it tells it so, even if cancelled itself."
   {:no-doc true}
   (:require
    [magnetar.channel :as channel]
+   [magnetar.http.signal :as signal]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
@@ -60,7 +62,7 @@
                      (aset running 0 (dec (aget running 0)))
                      nil)))]
     (when next
-      (channel/try-put next :admitted))))
+      (signal/send-now next :admitted))))
 
 ;; T1 waits and is cancelled, T2 has taken it out of the queue and admits it. Then T1 has a place that it does not use, and leaves.
 (defn- give-up [^Door door waiter]
@@ -83,7 +85,7 @@
       answer
       (let [[waiter oldest] answer]
         (when oldest
-          (channel/try-put oldest :shed))
+          (signal/send-now oldest :shed))
         (await-answer door waiter)))))
 
 (defn look

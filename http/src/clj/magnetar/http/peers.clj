@@ -7,6 +7,7 @@
    [magnetar.http.refusals :as refusals]
    [magnetar.http.response :as response]
    [magnetar.http.ring :as ring]
+   [magnetar.http.signal :as signal]
    [magnetar.http.socket :as socket]
    [magnetar.http.transmission :as transmission]
    [magnetar.impl.arguments :as arguments]
@@ -103,7 +104,7 @@
   "Changes the :active of a socket whose peer is a process."
   [^WebSocket socket active]
   (let [memory (swap! (.-memory socket) update :active added active)]
-    (some-> (:wake memory) (channel/try-put true))
+    (some-> (:wake memory) (signal/send-now true))
     nil))
 
 ;; ---- all

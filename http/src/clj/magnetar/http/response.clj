@@ -252,7 +252,7 @@
   [ch]
   (channel/close ch)
   (try
-    (while (some? (channel/try-take ch)))
+    (scope/shield (while (some? (channel/try-take ch))))
     (catch ExceptionInfo _))) ; it was closed for a cause
 
 (defn each-event

@@ -13,6 +13,7 @@
    [magnetar.channel :as channel]
    [magnetar.http.door :as door]
    [magnetar.http.refusals :as refusals]
+   [magnetar.http.signal :as signal]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
@@ -117,7 +118,7 @@
   (some-> (session socket) .disconnect))
 
 (defn- event [^WebSocket socket event]
-  (channel/try-put (.-events socket) event))
+  (signal/send-now (.-events socket) event))
 
 (defn close
   "Closes it with a code: sends the frame, and leaves the rest to the fiber of the socket. Nothing happens if one side has closed it before."
@@ -126,7 +127,7 @@
         [before after] (swap-vals! (.-state socket) #(if (or (:closing %) (:closed %)) % (assoc % :closing [code reason] :since now)))]
     (when-not (identical? before after)
       (event socket [:closing])
-      (some-> (:wake @(.-memory socket)) (channel/try-put true))
+      (some-> (:wake @(.-memory socket)) (signal/send-now true))
       (some-> (session socket) (.close (int code) reason Callback/NOOP)))
     nil))
 
@@ -138,7 +139,7 @@
   false)
 
 (defn- free [^WebSocket socket]
-  (channel/try-put (.-permit socket) :free))
+  (signal/send-now (.-permit socket) :free))
 
 (defn- start-frame
   "Hands the frame to Jetty by (write session callback). Afterwards `done` has a value, true if it was written."
@@ -146,7 +147,7 @@
   (let [done (channel/chan {:size 1})
         callback (written (fn [sent?]
                             (free socket)
-                            (channel/try-put done sent?)))]
+                            (signal/send-now done sent?)))]
     (if (open? socket)
       (try
         (write (session socket) callback)

@@ -6,10 +6,12 @@
    [magnetar.channel :as channel]
    [magnetar.http :as http]
    [magnetar.http.connections :as connections]
+   [magnetar.http.door :as door]
    [magnetar.http.support :refer [connect connect-http2 eventually exchange frame get-frame get-raw home read-frame read-response read-rest request-text send-bytes send-text status-of value-of with-failures with-server]]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io IOException InputStream)
    (java.net InetSocketAddress Socket)
    (magnetar.http.server HttpServer)))
@@ -389,6 +391,36 @@
         (is (= "/a" (:body (read-response socket)))))
       (is (eventually (zero? (long (:running (http/status server))))))
       (is (nil? (channel/try-take arrived))))))
+
+(deftest a-request-whose-client-leaves-hands-its-place-on
+  (let [arrived (channel/chan {:size 10})
+        handler (fn [{:keys [uri]}]
+                  (channel/put arrived uri)
+                  (when (= "/a" uri)
+                    (scope/sleep 1000000))
+                  {:status 200 :headers {} :body uri})]
+    (with-server [server handler {:max-concurrent 1 :request-timeout :infinity}]
+      (let [leaving (connect server)]
+        (send-text leaving (request-text "GET" "/a"))
+        (is (= "/a" (take-uri arrived)))
+        (with-open [waiting (connect server)]
+          (send-text waiting (request-text "GET" "/b"))
+          (is (eventually (= 1 (:waiting (http/status server)))))
+          (.close leaving)
+          (is (= "/b" (:body (read-response waiting)))))
+        (is (eventually (= {:running 0 :waiting 0} (dissoc (http/status server) :connections))))))))
+
+(deftest a-cancelled-request-sheds-another-one
+  (let [d (door/door 1 1)
+        shed (promise)]
+    (is (door/enter d))
+    (future (deliver shed (door/enter d)))
+    (is (eventually (= 1 (:waiting (door/look d)))))
+    (is (thrown? ExceptionInfo (scope/with-scope [s]
+                                 (scope/cancel s :client-gone)
+                                 (door/enter d))))
+    (is (false? (value-of shed)))
+    (is (= {:running 1 :waiting 0} (door/look d)))))
 
 ;; ---- the time of a request
 
