@@ -102,6 +102,7 @@
                               :handle-cast (fn [_ n] (a/<! (a/timeout 1)) [:noreply (inc n)])}
                              nil {:hosting :activated})]
     (is (= 0 (gs/call server :value)))
+    (is (mt/eventually (= :waiting (:status (actor/process-info server)))) "a cast to a server that runs wakes nothing")
     (is (thrown-with-msg? IllegalStateException #"is not part of the simulation"
                           (mt/simulate {} (gs/cast server :add) (a/<! (a/timeout 1000)))))
     (is (mt/eventually (= 1 (gs/call server :value))))
