@@ -4,8 +4,8 @@
   Invariants:
     1. `running` is the number of requests that were admitted and have not left. It is never above `most`.
     2. A request waits only while `running` is `most`. A request that leaves hands its place to the request that has waited longest.
-    3. The lock decides about each waiter once: it is taken out of the queue to be admitted, to be shed, or because it gave up. Who takes it out
-       to admit or shed it tells it so, even if cancelled itself."
+    3. The lock decides about each waiter once: it is taken out of the queue to be admitted, to be shed, or because it gave up. A request that
+       takes out a waiter to admit or shed it also tells the waiter, even if that request is cancelled itself."
   {:no-doc true}
   (:require
    [magnetar.channel :as channel]
