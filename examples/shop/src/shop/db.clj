@@ -107,15 +107,19 @@
       (.setConnectionTimeout 2000)
       (.setValidationTimeout 1000))))
 
+(defn- one-program-at-a-time
+  "Makes other programs that come here wait for the end of the transaction. In PostgreSQL two that create a table at once fail, also with
+  \"if not exists\". H2 is embedded, and has one program."
+  [tx]
+  (when (= "PostgreSQL" (.getDatabaseProductName (.getMetaData ^Connection (jdbc/get-connection tx))))
+    (jdbc/query tx ["select pg_advisory_xact_lock(hashtext('tables of the shop'))"])))
+
 (defn create-tables
-  "Creates the tables that are not there."
+  "Creates the tables that are not there. Several programs may do this at once."
   [db]
-  (run! #(jdbc/execute! db [%]) tables)
-  (try
-    (jdbc/execute! db [only-row-of-queue])
-    (catch SQLException e ; another program was quicker
-      (when-not (duplicate? e)
-        (throw e)))))
+  (transaction [tx db]
+    (one-program-at-a-time tx)
+    (run! #(jdbc/execute! tx [%]) (conj tables only-row-of-queue))))
 
 (defn close
   "Closes the pool."

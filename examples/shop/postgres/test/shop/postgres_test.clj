@@ -4,6 +4,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.drivers.servers :as servers]
    [magnetar.drivers.support :refer [eventually execute value]]
+   [shop.db :as db]
    [shop.program :as program]
    [shop.support :as support :refer [get-page messages order request with-shop]])
   (:import
@@ -30,6 +31,16 @@
   "Was this the last message of an order that is done or refunded? Of a thousand orders one or two are refunded, since a call may fail six times."
   [message]
   (#{"The parcel is on its way." "What was paid has been returned."} message))
+
+(deftest several-programs-create-the-tables-at-once
+  (let [{:keys [url stop]} (start-with-shop-database)]
+    (try
+      (let [opened (mapv deref (doall (repeatedly 8 #(future (try (db/open url) (catch Exception e (ex-message e)))))))]
+        (is (every? map? opened) "none failed at a table of another one")
+        (run! db/close (filter map? opened))
+        (with-open [connection (DriverManager/getConnection url)]
+          (is (= 1 (value connection "select count(*) from queue")))))
+      (finally (stop)))))
 
 (deftest ^{:limit 200000} two-programs-share-a-database-and-one-ends-what-the-other-had-claimed
   (let [{:keys [url stop]} (start-with-shop-database)]
