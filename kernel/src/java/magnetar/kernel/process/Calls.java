@@ -429,7 +429,8 @@ public final class Calls {
 
     /** Called when the process is about to wait in its mailbox. It may never call again. */
     static void waitsElsewhere(LocalProcess me) {
-        if (me.standing != null && me.standing.isForOneCall()) {
+        Standing standing = me.standing; // the callee may die meanwhile
+        if (standing != null && standing.isForOneCall()) {
             stand(me, null);
         }
     }
