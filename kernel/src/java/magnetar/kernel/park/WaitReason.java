@@ -41,7 +41,11 @@ public enum WaitReason {
     /** Waits until the other side takes more bytes. */
     SOCKET_WRITE("room to send to ", "a socket"),
     /** Waits for the addresses of a host. */
-    HOST_LOOKUP("the address of ", "a host");
+    HOST_LOOKUP("the address of ", "a host"),
+    /** Waits until the stream to another node takes more. */
+    NODE_ROOM("room in the stream to ", "another node"),
+    /** Waits for what is to be sent to another node. */
+    NODE_SIGNALS("signals to send to ", "another node");
 
     private final String words;
     private final String ofWhat;

@@ -132,6 +132,13 @@ public final class Calls {
         return ref;
     }
 
+    /** The same for the process that has a name on another node. */
+    public static Ref send(LocalProcess me, RemoteName callee, Object message) throws InterruptedException {
+        Ref ref = Monitors.monitor(me, callee, null, Ref.Alias.REPLY_DEMONITOR);
+        Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
+        return ref;
+    }
+
     /**
      * Sends the answer to the reference of a request, or to the caller itself if the reference never was an
      * address.
@@ -482,7 +489,7 @@ public final class Calls {
         private Parked waiter;
 
         Call(long id, Pid maker, long mark, Object object, Standing in, Parked waiter) {
-            super(id, in.incarnation(), maker, mark, in.watched, object, Dialect.get().down);
+            super(id, in.creation(), maker, mark, in.watched, object, Dialect.get().down);
             this.waiter = waiter;
         }
 

@@ -11,7 +11,7 @@ import magnetar.kernel.fiber.Exit;
  * Java.
  */
 public interface Codec {
-    /** The constant of this name: normal, kill, killed, noproc, cancelled, DOWN. */
+    /** The constant of this name: normal, kill, killed, noproc, noconnection, cancelled, DOWN. */
     default Object constant(String name) {
         return name;
     }
@@ -24,6 +24,11 @@ public interface Codec {
     /** The message of a monitor. */
     default Object down(Object tag, Ref ref, Object object, Object reason) {
         return Arrays.asList(tag, ref, "process", object, reason);
+    }
+
+    /** The answer to a request for a process of another node: its pid, or why there is none. */
+    default Object spawned(Ref ref, Object result) {
+        return Arrays.asList("spawn_reply", ref, result instanceof Pid ? "ok" : "error", result);
     }
 
     /** The request of a call, as a server receives it. */

@@ -39,7 +39,7 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
             Simulated.switchPoint();
             owned.get(n).ownerDied(dead);
         } else if (watcher < 0) {
-            tellLinked(links.get(link).process());
+            tellLinked(links.get(link));
         } else if (watched < 0) {
             tellWatcher(watchers.get(watcher));
         } else if (watched < watching.size()) {
@@ -49,9 +49,12 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
         }
     }
 
-    private void tellLinked(LocalProcess p) {
+    private void tellLinked(Pid linked) {
+        LocalProcess p = linked.process();
         if (p != null) {
             InFlight.exit(dead, p, why, true, null);
+        } else {
+            Remote.died(dead, linked, why);
         }
     }
 
@@ -59,6 +62,8 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
         LocalProcess p = m.maker().process();
         if (p != null) {
             InFlight.down(dead, p, m, why);
+        } else {
+            Remote.watchedDied(m, why);
         }
     }
 }

@@ -45,6 +45,20 @@ final class Delivery {
         return arrives("timer message", process, message, process.mailbox().pushSignal(Node.of(message, context)));
     }
 
+    /**
+     * Delivers a message of another node. Never waits: where a sender here would wait for room, the message goes past
+     * the bound. False if it does not arrive.
+     */
+    static boolean deliverFromNode(LocalProcess process, Object message, Object context) {
+        Mailbox mailbox = process.mailbox();
+        Node node = Node.of(message, context);
+        Waiter answer = mailbox.push(node);
+        if (answer == Mailbox.FULL) {
+            answer = ((BoundedMailbox) mailbox).policy == WhenFull.BLOCK ? mailbox.pushSignal(node) : Mailbox.CLOSED;
+        }
+        return arrives("message", process, message, answer);
+    }
+
     /** Handles the result of a push: false if the mailbox is closed. */
     private static boolean arrives(String how, LocalProcess process, Object message, Waiter answer) {
         if (answer != Mailbox.CLOSED) {

@@ -15,6 +15,7 @@ public final class Dialect {
     final Object kill;
     final Object killed;
     final Object noproc;
+    final Object noconnection;
     final Object down;
     final Object noMemory;
 
@@ -24,6 +25,7 @@ public final class Dialect {
         this.kill = codec.constant("kill");
         this.killed = codec.constant("killed");
         this.noproc = codec.constant("noproc");
+        this.noconnection = codec.constant("noconnection");
         this.down = codec.constant("DOWN");
         this.noMemory = codec.noMemory();
     }

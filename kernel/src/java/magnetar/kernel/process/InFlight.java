@@ -50,7 +50,7 @@ final class InFlight {
     }
 
     /** Sends a message of the current fiber to which no bound applies. */
-    static void control(Fiber sender, Pid to, Object message) {
+    static void control(Fiber sender, Object to, Object message) {
         Object context = Traffic.sends(sender, to, message, sender.outgoing());
         if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message, context)))) {
             Send.signal(to, message, context);
@@ -76,7 +76,7 @@ final class InFlight {
     }
 
     /** True if the signal arrives later. */
-    private static boolean delays(Object from, Pid to, Object what, Runnable arrival) {
+    private static boolean delays(Object from, Object to, Object what, Runnable arrival) {
         return !to.equals(from) && Simulated.delays(from, to, what, arrival);
     }
 

@@ -9,8 +9,9 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Links between processes that are not dead are symmetric. Both sides change under both locks, which
- *       {@link #underBoth} takes, the lower pid's first.
+ *   <li>Links between processes of this node that are not dead are symmetric. Both sides change under both locks,
+ *       which {@link #underBoth} takes, the lower pid's first. {@link Connection} says what is true of links with
+ *       processes of other nodes.
  *   <li>A dead process has no links and gets none. Its death notice has taken them.
  * </ol>
  *
@@ -49,6 +50,11 @@ public final class Links extends SmallSet<Pid> {
         if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
+        Peer peer = p == null ? Peers.of(other) : null;
+        if (peer != null) {
+            Remote.link(me, other, peer);
+            return true;
+        }
         me.fiber().check(); // this process may have been killed itself
         InFlight.deliver(other, me.pid());
         return me.trapsNoproc(other);
@@ -68,7 +74,9 @@ public final class Links extends SmallSet<Pid> {
         LocalProcess p = ProcessTable.live(other);
         if (p == null || p == me) {
             Simulated.switchPoint();
-            remove(me, other);
+            if (!Remote.unlink(me, other)) {
+                remove(me, other);
+            }
         } else {
             underBoth(me, p, PART);
         }
@@ -98,7 +106,8 @@ public final class Links extends SmallSet<Pid> {
         }
     }
 
-    private static void list(LocalProcess process, Pid other) {
+    /** Under the lock of the process: adds the other to its links, unless it is dead. */
+    static void list(LocalProcess process, Pid other) {
         if (process.isDead()) {
             return;
         }

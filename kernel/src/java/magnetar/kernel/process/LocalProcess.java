@@ -456,6 +456,9 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         RareState r = rare();
         DeathNotice notice = new DeathNotice(pid(), reason, SmallSet.list(ownedSet()), SmallSet.list(links), Monitors.watchers(this),
                 Monitors.watching(this), r == null ? null : r.ended);
+        if (r != null && r.exports != null) {
+            Exports.dies(this);
+        }
         life = DEAD;
         pid().recordEnd(end);
         links = null;

@@ -18,6 +18,26 @@ class Monitor extends Ref {
         return watched;
     }
 
+    /** What it watches, as the node of that process knows it: the pid, or a name there. */
+    Object target() {
+        return watched;
+    }
+
+    /** A monitor on the process that has a name on another node. */
+    static final class Named extends Monitor {
+        private final Object name;
+
+        Named(long id, long creation, Pid maker, long mark, RemoteName watched, Object tag) {
+            super(id, creation, maker, mark, watched.peer().stand(), watched.shown(), tag);
+            this.name = watched.name();
+        }
+
+        @Override
+        Object target() {
+            return name;
+        }
+    }
+
     /** The monitor that is active now: this one; for a standing monitor its open call, or null. */
     Monitor call() {
         return this;

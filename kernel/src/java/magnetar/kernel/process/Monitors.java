@@ -50,9 +50,20 @@ public final class Monitors {
         InFlight.deliver(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
-        if (keep(me, m)) {
+        Peer peer = p == null ? Peers.of(watched) : null;
+        if (peer != null) {
+            Remote.monitor(me, m, peer);
+        } else if (keep(me, m)) {
             begin(me, m, p);
         }
+        return m;
+    }
+
+    /** Watches the process that has a name on another node. Called by the watcher. */
+    public static Ref monitor(LocalProcess me, RemoteName watched, Object tag, Ref.Alias mode) {
+        Monitor m = new Monitor.Named(Refs.next(me.fiber()), Refs.creation(), me.pid(), Refs.youngest(me), watched, tag == null ? Dialect.get().down : tag);
+        m.alias = mode;
+        Remote.monitor(me, m, watched.peer());
         return m;
     }
 
@@ -99,7 +110,8 @@ public final class Monitors {
         }
     }
 
-    private static boolean watch(LocalProcess watched, Monitor m) {
+    /** Adds the monitor to the list of the watched process; false if that is dead. */
+    static boolean watch(LocalProcess watched, Monitor m) {
         synchronized (watched) {
             if (watched.isDead() && !Fault.MONITOR_IGNORES_DEATH.isSeeded()) {
                 return false;
@@ -199,6 +211,8 @@ public final class Monitors {
                     slim(p); // it has no fiber, is idle, and needs no empty list
                 }
             }
+        } else {
+            Remote.forget(m);
         }
     }
 

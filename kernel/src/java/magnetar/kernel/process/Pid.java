@@ -6,8 +6,9 @@ package magnetar.kernel.process;
  *
  * <p>Invariant: {@code known} is the live process until that has ended, then how it ended. It changes once,
  * before another process learns of the death. So a pid keeps nothing of a dead process alive except its exit
- * reason and the value that it ended with. In a pid that was read from text it is null at first, and is set
- * once: to the process's own pid, or to how the process ended.
+ * reason and the value that it ended with. In a pid of another node it is that node. In a pid that was read
+ * from text it is null at first, and is set once: to the process's own pid, to how the process ended, or to the
+ * other node.
  */
 public final class Pid implements Comparable<Pid> {
     private final int node;
@@ -38,6 +39,20 @@ public final class Pid implements Comparable<Pid> {
         this(0, serial, creation, label);
     }
 
+    /** A pid of this node whose process is dead, or was never there. */
+    static Pid ofDead(long serial, long creation) {
+        Pid pid = new Pid(serial, creation, null);
+        pid.known = new Ended(Dialect.get().noproc, null);
+        return pid;
+    }
+
+    /** A pid of another node. */
+    static Pid of(Peer peer, int node, long serial, long creation) {
+        Pid pid = new Pid(node, serial, creation, null);
+        pid.known = peer;
+        return pid;
+    }
+
     void attach(LocalProcess live) {
         known = live;
     }
@@ -58,10 +73,18 @@ public final class Pid implements Comparable<Pid> {
         return k instanceof Ended e ? e : k instanceof Pid own ? own.ended() : null;
     }
 
-    /** Records in a pid that was read from text the pid that the process itself has, or how it ended. The first call counts. */
-    synchronized void recognize(Object ownPidOrEnd) {
+    /** The other node that its process runs on; null if that is this one, or is not known yet. */
+    Peer peer() {
+        return known instanceof Peer p ? p : null;
+    }
+
+    /**
+     * Records in a pid that was read from text the pid that the process itself has, how it ended, or its node. The
+     * first call counts.
+     */
+    synchronized void recognize(Object found) {
         if (known == null) {
-            known = ownPidOrEnd;
+            known = found;
         }
     }
 
@@ -76,9 +99,15 @@ public final class Pid implements Comparable<Pid> {
         return label;
     }
 
-    /** The node it runs on; 0 is this one. */
+    /** The number of the node it runs on; 0 is this one. */
     public int node() {
         return node;
+    }
+
+    /** The name of the node it runs on; null if that is not known. */
+    public String nodeName() {
+        Peer p = node == 0 ? null : Peers.of(this);
+        return node == 0 ? Peers.name() : p == null ? null : p.name();
     }
 
     /** Its number on its node. */

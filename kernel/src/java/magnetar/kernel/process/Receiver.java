@@ -52,6 +52,7 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
         Object name;
         Latch ended;
         SmallSet<Owned> owned;
+        Exports exports;
         private int suspensions;
 
         // Written under the lock of the process, read by any thread.

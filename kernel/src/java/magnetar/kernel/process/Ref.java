@@ -46,6 +46,23 @@ public class Ref implements Comparable<Ref> {
         return new Ref(id, creation, null, 0);
     }
 
+    /** A reference that another node has written. */
+    static Ref read(long id, long creation, Pid maker, Alias alias) {
+        Ref ref = new Ref(id, creation, maker, 0);
+        ref.alias = alias;
+        return ref;
+    }
+
+    /** Its number on its node. */
+    public long id() {
+        return id;
+    }
+
+    /** The incarnation of its node. */
+    public long creation() {
+        return creation;
+    }
+
     /** The process that made it; null if it was read from text or made outside of a process. */
     public Pid maker() {
         return maker;
@@ -67,10 +84,6 @@ public class Ref implements Comparable<Ref> {
      */
     public boolean isPlain() {
         return alias == Alias.NONE;
-    }
-
-    long incarnation() {
-        return creation;
     }
 
     /** The number of the youngest message that its maker had when it made the reference. */

@@ -13,13 +13,16 @@ import magnetar.kernel.fiber.Simulated;
 public final class Send {
     private Send() {}
 
-    /** Sends to a pid, an alias or a name; returns the message. */
+    /**
+     * Sends to a pid, an alias, a name or a {@link RemoteName}; returns the message. Waits while a bounded mailbox
+     * or the stream to another node has no room.
+     */
     public static Object send(Object to, Object message) throws InterruptedException {
         Fiber sender = Fiber.current();
         sender.enter();
         LocalProcess receiver = to instanceof Pid pid ? pid.process() : null;
         if (receiver == null) {
-            receiver = find(to, message);
+            receiver = find(sender, to, message);
         }
         if (receiver != null && Simulated.loses(to, message)) {
             DeadLetters.add(to, message, null);
@@ -45,27 +48,43 @@ public final class Send {
         return true;
     }
 
-    /** The process at the address; null if it is dead. */
-    private static LocalProcess find(Object to, Object message) {
-        if (to instanceof Pid pid) {
-            LocalProcess p = ProcessTable.live(pid);
-            if (p == null) {
-                DeadLetters.add(pid, message, null);
-            }
-            return p;
-        }
-        if (to instanceof Ref ref) {
-            LocalProcess p = maker(ref);
-            if (p == null) {
-                Traffic.loses(ref, message, null);
-            }
-            return p;
-        }
-        LocalProcess p = to == null ? null : Names.find(to);
-        if (p == null) {
-            throw badAddress(to == null ? "nil" : Dialect.codec().text(to));
+    /** The process at the address; null if it is dead, or if the message was sent to another node. */
+    private static LocalProcess find(Fiber sender, Object to, Object message) throws InterruptedException {
+        LocalProcess p = local(to);
+        if (p == null && !leaves(sender, to, message)) {
+            drop(to, message);
         }
         return p;
+    }
+
+    private static LocalProcess local(Object to) {
+        return to instanceof Pid pid ? ProcessTable.live(pid) : to instanceof Ref ref ? maker(ref) : to == null ? null : Names.find(to);
+    }
+
+    /** Handles a message that no process gets. */
+    private static void drop(Object to, Object message) {
+        if (to instanceof Ref) {
+            Traffic.loses(to, message, null); // an answer that comes too late
+        } else if (to instanceof Pid) {
+            DeadLetters.add(to, message, null);
+        } else {
+            throw badAddress(to == null ? "nil" : Dialect.codec().text(to));
+        }
+    }
+
+    /** True if the address is of another node. Then the message is sent there. */
+    private static boolean leaves(Fiber sender, Object to, Object message) throws InterruptedException {
+        Peer peer = peer(to);
+        if (peer != null && mayBeHeard(sender, message, to)) {
+            Remote.message(sender, peer, to, message);
+        }
+        return peer != null;
+    }
+
+    /** The other node that an address belongs to, or null. */
+    private static Peer peer(Object to) {
+        Pid pid = to instanceof Pid p ? p : to instanceof Ref alias ? alias.maker() : null;
+        return to instanceof RemoteName there ? there.peer() : pid == null ? null : Peers.of(pid);
     }
 
     private static RuntimeException badAddress(String to) {
@@ -74,8 +93,8 @@ public final class Send {
                 Map.of("to", to));
     }
 
-    /** Sends a control message. No bound applies to it, and it is dropped if the process is dead. */
-    public static void control(Pid to, Object message) {
+    /** Sends a control message to a pid or a {@link RemoteName}. No bound applies to it, and it is dropped if the process is dead. */
+    public static void control(Object to, Object message) {
         Fiber sender = Fiber.current();
         sender.enter();
         if (mayBeHeard(sender, message, to)) {
@@ -92,18 +111,26 @@ public final class Send {
     }
 
     /** The same, with the context values of the sender, or null. */
-    static void signal(Object to, Object message, Object context) {
-        if (to instanceof Ref alias) {
-            LocalProcess p = maker(alias);
-            if (p == null) {
-                Traffic.loses(alias, message, context);
-            } else {
-                Aliases.deliver(p, alias, message, context);
-            }
+    static void signal(Object address, Object message, Object context) {
+        Object to = address instanceof Address a ? a.find() : address;
+        LocalProcess p = local(to);
+        if (p == null) {
+            signalElsewhere(to == null ? address : to, message, context);
+        } else if (to instanceof Ref alias) {
+            Aliases.deliver(p, alias, message, context);
+        } else if (!Delivery.deliverSignal(p, message, context)) {
+            DeadLetters.add(to, message, context);
+        }
+    }
+
+    private static void signalElsewhere(Object to, Object message, Object context) {
+        Peer peer = peer(to);
+        if (peer != null && Remote.tell(peer, to, message, context)) {
             return;
         }
-        LocalProcess p = to instanceof Pid pid ? ProcessTable.live(pid) : to instanceof Address address ? processAt(address) : Names.find(to);
-        if (p == null || !Delivery.deliverSignal(p, message, context)) {
+        if (to instanceof Ref) {
+            Traffic.loses(to, message, context);
+        } else {
             DeadLetters.add(to, message, context);
         }
     }
@@ -113,11 +140,6 @@ public final class Send {
         return ref.maker() == null ? null : ref.maker().process();
     }
 
-    private static LocalProcess processAt(Address address) {
-        Pid found = address.find();
-        return found == null ? null : ProcessTable.live(found);
-    }
-
     /** Sends an exit signal. */
     public static void exit(Pid to, Object given) {
         Object reason = Dialect.codec().given(given);
@@ -125,7 +147,10 @@ public final class Send {
         sender.enter();
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
-        if (receiver != null && !isExiting(from)) {
+        Peer peer = receiver == null && !isExiting(from) ? Peers.of(to) : null;
+        if (peer != null) {
+            Remote.exit(sender, from, peer, to, reason);
+        } else if (receiver != null && !isExiting(from)) {
             InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false, sender.outgoing());
             sender.check(); // the sender may have sent the signal to itself
         }

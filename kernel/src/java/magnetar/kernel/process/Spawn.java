@@ -139,6 +139,18 @@ public final class Spawn {
         return new Started(process.pid(), monitor);
     }
 
+    /**
+     * Asks another node for a process, as the current process. Returns the reference that the answer has, which comes
+     * as the message {@link Codec#spawned}; for a process that is monitored, its reference there is the monitor.
+     *
+     * @param what what it is to do, as the other node understands it
+     */
+    public static Ref request(LocalProcess me, Peer peer, Object what, boolean links, boolean monitors) {
+        Ref ref = Refs.make(me);
+        Remote.spawn(peer, new Signal.Spawn(me.pid(), ref, me.leader(), what, links, monitors));
+        return ref;
+    }
+
     private static Pid pid(Fiber starter, String label) {
         return new Pid(starter.environment().nextSerial(), Refs.creation(), label);
     }

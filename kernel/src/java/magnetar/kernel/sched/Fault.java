@@ -56,7 +56,12 @@ public enum Fault {
     MONITOR_SLEEPS_ON,
     NO_FIBER_STEPS_ASIDE,
     NO_CARRIER_IS_ADDED,
-    SIGNAL_OVERTAKES_DELAYED_ONE;
+    SIGNAL_OVERTAKES_DELAYED_ONE,
+    STREAM_IS_HEARD_AFTER_ITS_END,
+    REMOTE_LINK_IGNORES_DEATH,
+    CROSSING_LINK_SURVIVES_UNLINK,
+    LINK_OUTLIVES_CONNECTION,
+    MONITOR_OUTLIVES_CONNECTION;
 
     private static final MutableCallSite SEEDED = new MutableCallSite(MethodHandles.constant(Fault.class, null));
     private static final MethodHandle NAME = SEEDED.dynamicInvoker();

@@ -1,0 +1,81 @@
+(ns magnetar.outbox-test
+  "The bytes of a stream that have not left."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [spawn]]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually]]
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.process Outbox)))
+
+(set! *warn-on-reflection* true)
+
+(defn- add [^Outbox outbox ^String text]
+  (.add outbox (.getBytes text) 0 (count text)))
+
+(defn- taken
+  "What one take of at most n bytes gets, or :closed."
+  [^Outbox outbox n]
+  (let [bytes (byte-array n)
+        got (.take outbox bytes)]
+    (if (neg? got) :closed (String. bytes 0 got))))
+
+(deftest what-is-added-is-taken-in-parts-of-any-size
+  (let [outbox (Outbox. "b@host" 10)]
+    (run! #(add outbox %) ["abc" "defgh" (apply str (repeat 10000 "x"))])
+    (is (= 10008 (.size outbox)))
+    (is (= ["abcd" "efgh"] [(taken outbox 4) (taken outbox 4)]))
+    (is (= (repeat 10 (apply str (repeat 1000 "x"))) (repeatedly 10 #(taken outbox 1000))))
+    (add outbox "end")
+    (is (= "end" (taken outbox 100)))
+    (.close outbox)
+    (add outbox "late")
+    (is (= :closed (taken outbox 100)))))
+
+(defn- waits-of [pid]
+  (:waits-for (actor/process-info pid)))
+
+(deftest a-sender-waits-for-room-and-inspect-says-so
+  (let [outbox (Outbox. "b@host" 3)
+        _ (add outbox "abcdef")
+        sender (spawn #(do (.awaitRoom outbox) :room))]
+    (is (eventually (= "room in the stream to b@host" (waits-of sender))))
+    (is (some #(and (= sender (:pid %)) (= "room in the stream to b@host" (:waits-for %))) (inspect/processes)))
+    (taken outbox 2)
+    (is (= "room in the stream to b@host" (waits-of sender)) "four bytes are left")
+    (taken outbox 2)
+    (is (= :room (actor/join sender)))
+    (add outbox "abc")
+    (let [[killed kept] (repeatedly 2 (fn [] (spawn #(do (.awaitRoom outbox) :room))))]
+      (is (eventually (every? waits-of [killed kept])))
+      (actor/exit killed :shutdown)
+      (.close outbox)
+      (is (= :room (actor/join kept))))))
+
+(deftest the-fiber-that-takes-waits-for-bytes
+  (let [outbox (Outbox. "b@host" 3)
+        taker (spawn #(vector (taken outbox 10) (taken outbox 10)))]
+    (is (eventually (= "signals to send to b@host" (waits-of taker))))
+    (add outbox "abc")
+    (is (eventually (and (zero? (.size outbox)) (waits-of taker))))
+    (.close outbox)
+    (is (= ["abc" :closed] (actor/join taker)))))
+
+(defn- many-senders
+  "Three senders of four bytes each, of which one may be killed, and one that takes: nothing is lost, nor waits for ever."
+  []
+  (let [outbox (Outbox. "b@host" 2)
+        senders (mapv (fn [letter] (spawn (fn [] (dotimes [_ 4] (.awaitRoom outbox) (add outbox letter))))) ["a" "b" "c"])
+        all (spawn (fn [] (loop [got ""]
+                            (let [part (taken outbox 3)]
+                              (if (= :closed part) got (recur (str got part)))))))]
+    (spawn #(actor/exit (first senders) :shutdown))
+    (run! #(actor/join % {:timeout 1000}) (rest senders))
+    (mt/wait-until #(zero? (.size outbox)))
+    (.close outbox)
+    (let [{:strs [a b c] :or {a 0}} (update-keys (frequencies (actor/join all)) str)]
+      (and (= [4 4] [b c]) (<= 0 (long a) 4)))))
+
+(deftest no-sender-is-forgotten-and-no-byte-lost
+  (is (:passed (mt/check {:runs 500 :properties [:no-leaked-fiber]} (many-senders)))))

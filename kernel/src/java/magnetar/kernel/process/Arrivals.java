@@ -1,0 +1,96 @@
+package magnetar.kernel.process;
+
+/**
+ * Handles the signals of another node: each acts on a process of this node as it would if a process here had sent it.
+ *
+ * <p>A message may go past the bound of a mailbox, if that makes its senders wait: the stream must not wait for one
+ * process, and a sender on another node cannot be told to.
+ */
+final class Arrivals {
+    private Arrivals() {}
+
+    static void handle(Connection from, Signal signal) {
+        switch (signal) {
+            case Signal.Message s -> message(s);
+            case Signal.Exit s -> exit(s);
+            case Signal.Link s -> link(from, s);
+            case Signal.ExitLink s -> linkedDied(from, s);
+            case Signal.Unlink s -> from.unlinked(find(s.to()), s);
+            case Signal.UnlinkAck s -> from.unlinkAnswered(s.to(), s.from(), s.id());
+            case Signal.Monitor s -> monitor(from, s);
+            case Signal.Demonitor s -> from.ignore(s.ref());
+            case Signal.Down s -> from.fire(s.ref(), s.reason());
+            case Signal.Spawn s -> spawn(from, s);
+            case Signal.SpawnReply s -> from.answer(s.ref(), s.result());
+        }
+    }
+
+    private static LocalProcess find(Object to) {
+        return to instanceof Pid pid ? ProcessTable.live(pid) : Names.find(to);
+    }
+
+    private static void message(Signal.Message s) {
+        if (s.to() instanceof Ref) {
+            Send.signal(s.to(), s.message(), s.context());
+            return;
+        }
+        LocalProcess p = find(s.to());
+        if (p == null || !Delivery.deliverFromNode(p, s.message(), s.context())) {
+            DeadLetters.add(s.to(), s.message(), s.context());
+        }
+    }
+
+    private static void exit(Signal.Exit s) {
+        LocalProcess p = find(s.to());
+        if (p != null) {
+            p.exit(s.from(), s.reason(), false, s.context());
+        }
+    }
+
+    private static void link(Connection from, Signal.Link s) {
+        LocalProcess p = find(s.to());
+        if (p == null || !from.list(p, s.from(), false)) {
+            from.tell(new Signal.ExitLink(s.to(), s.from(), Dialect.get().noproc));
+        }
+    }
+
+    private static void linkedDied(Connection from, Signal.ExitLink s) {
+        LocalProcess p = find(s.to());
+        if (p != null) {
+            from.otherDied(p.pid(), s.from());
+            p.exit(s.from(), s.reason(), true, null);
+        }
+    }
+
+    private static void monitor(Connection from, Signal.Monitor s) {
+        LocalProcess p = find(s.to());
+        if (p == null || !from.beginWatched(p, s.from(), s.to(), s.ref())) {
+            from.tell(new Signal.Down(s.to(), s.from(), s.ref(), Dialect.get().noproc));
+        }
+    }
+
+    // --- starting processes ------------------------------------------------------------------------------------------
+
+    private static void spawn(Connection from, Signal.Spawn s) {
+        try {
+            Spawn.spawn(new Spawn.Options("for " + from.peer()).naming(child -> begin(from, s, child)), from.peer().transport().work(from, s.what()));
+        } catch (Exception e) {
+            from.tell(new Signal.SpawnReply(s.from(), s.ref(), Dialect.codec().reason(e)));
+        }
+    }
+
+    /** Links and monitors a process that does not run yet, and says that it is there. */
+    private static void begin(Connection from, Signal.Spawn s, Pid child) {
+        LocalProcess p = child.process();
+        if (s.leader() != null) {
+            p.setLeader(s.leader());
+        }
+        from.tell(new Signal.SpawnReply(s.from(), s.ref(), child));
+        if (s.link()) {
+            from.list(p, s.from(), false);
+        }
+        if (s.monitor()) {
+            from.beginWatched(p, s.from(), child, s.ref());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+package magnetar.kernel.process;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.sched.Fault;
+
+/**
+ * One stream of signals to another node and one back, from the moment when it can be used until it is down. It knows
+ * which processes of both nodes are linked over it, and which monitor which. {@link Arrivals} handles what comes in.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A link or monitor over it is in a table here and in the list of its process of this node. It fires once: the
+ *       thread that removes it from the table tells the process.
+ *   <li>None outlives it. T1 enters a link or monitor in the table, then reads {@code down}. T2, in {@link #down},
+ *       writes {@code down}, then empties the tables. At least one of them sees the other.
+ *   <li>A process that dies while it makes a link or monitor leaves none behind. T1, the process, enters it and sends
+ *       the signal, then looks whether it is dead itself, and ends it if so. T2, which ends the process, has taken
+ *       its lists before.
+ *   <li>Links are symmetric when no signal is on its way. From {@link #unlink} until its answer the tie is in
+ *       {@code unlinking}, and a link that comes from the other process meanwhile is dropped. The other node lists
+ *       a link and sends it in one step under its {@code order}, and so it handles an unlink and answers it. So a
+ *       link that comes before the answer has ended there as well, and one that comes after it has not.
+ *   <li>A signal that arrives when it is down does nothing.
+ * </ol>
+ *
+ * <p>Lock order: {@code order}, then the lock of a process. A signal may be sent under the first.
+ *
+ * <p>Its transport calls {@link Peer#connect}, {@link #receive} and {@link #down} of one peer one after the other.
+ *
+ * <p>Source: Erlang's distribution protocol, whose unlink ids these are.
+ */
+public final class Connection {
+    private final Peer peer;
+
+    // Entries change as the invariants say.
+    private final Set<Tie> links = ConcurrentHashMap.newKeySet();
+    private final Map<Tie, Long> unlinking = new ConcurrentHashMap<>();
+    private final Map<Ref, Monitor> watching = new ConcurrentHashMap<>(); // monitors of this node
+    private final Map<Ref, Monitor> watched = new ConcurrentHashMap<>(); // monitors of the other node
+    private final Map<Ref, Signal.Spawn> spawning = new ConcurrentHashMap<>(); // requests of this node
+
+    private final Object order = new Object();
+
+    // Written once.
+    private volatile boolean down;
+
+    /** A process of this node and one of the other. */
+    record Tie(Pid own, Pid other) {}
+
+    Connection(Peer peer) {
+        this.peer = peer;
+    }
+
+    /** The other node. */
+    public Peer peer() {
+        return peer;
+    }
+
+    /** True from the call of {@link #down} on. */
+    public boolean isDown() {
+        return down;
+    }
+
+    // --- the transport's side ----------------------------------------------------------------------------------------
+
+    /** Handles a signal of the other node. Called in the order of the stream. Does not wait, and runs no code of the program. */
+    public void receive(Signal signal) {
+        if (!down || Fault.STREAM_IS_HEARD_AFTER_ITS_END.isSeeded()) {
+            Arrivals.handle(this, signal);
+        }
+    }
+
+    /** Ends it: all links and monitors over it fire, with the reason {@code noconnection}. Further calls do nothing. */
+    public void down() {
+        if (down) {
+            return;
+        }
+        down = true;
+        Simulated.switchPoint();
+        peer.disconnected(this);
+        Object why = Dialect.get().noconnection;
+        links.forEach(this::lose);
+        watching.keySet().forEach(ref -> fire(ref, why));
+        watched.keySet().forEach(this::ignore);
+        spawning.keySet().forEach(ref -> answer(ref, why));
+    }
+
+    /** How many links, monitors and requests it holds. */
+    public int entries() {
+        return links.size() + unlinking.size() + watching.size() + watched.size() + spawning.size();
+    }
+
+    /** Sends a signal. Never waits. */
+    void tell(Signal signal) {
+        if (!down) {
+            peer.transport().send(this, signal);
+        }
+    }
+
+    // --- links -------------------------------------------------------------------------------------------------------
+
+    /** Links the current process with one of the other node. */
+    void link(LocalProcess me, Pid other) {
+        boolean listed;
+        Simulated.switchPoint();
+        synchronized (order) {
+            listed = list(me, other, true);
+            if (listed) {
+                tell(new Signal.Link(me.pid(), other));
+            }
+        }
+        Simulated.switchPoint();
+        if (listed && me.isDead() && !Fault.REMOTE_LINK_IGNORES_DEATH.isSeeded()) {
+            tell(new Signal.ExitLink(me.pid(), other, me.reason()));
+        }
+    }
+
+    /**
+     * Enters a link; false if the process is dead.
+     *
+     * @param byOwn true if the process of this node makes it: that takes an unlink back whose answer is not there
+     */
+    boolean list(LocalProcess own, Pid other, boolean byOwn) {
+        Tie tie = new Tie(own.pid(), other);
+        Simulated.switchPoint();
+        synchronized (own) {
+            if (own.isDead()) {
+                return false;
+            }
+            if (byOwn) {
+                unlinking.remove(tie);
+            }
+            if (!unlinking.containsKey(tie) || Fault.CROSSING_LINK_SURVIVES_UNLINK.isSeeded()) {
+                links.add(tie);
+                Links.list(own, other);
+            }
+        }
+        Simulated.switchPoint();
+        if (down && !Fault.LINK_OUTLIVES_CONNECTION.isSeeded()) {
+            lose(tie);
+        }
+        return true;
+    }
+
+    private void lose(Tie tie) {
+        LocalProcess own = tie.own.process();
+        if (links.remove(tie) && own != null) {
+            own.exit(tie.other, Dialect.get().noconnection, true, null);
+        }
+    }
+
+    /** Ends a link of the current process. */
+    void unlink(LocalProcess me, Pid other) {
+        long id = Refs.next(me.fiber());
+        Tie tie = new Tie(me.pid(), other);
+        Simulated.switchPoint();
+        synchronized (me) {
+            if (!SmallSet.remove(me.links, other)) {
+                return;
+            }
+            links.remove(tie);
+            unlinking.put(tie, id);
+        }
+        tell(new Signal.Unlink(me.pid(), other, id));
+    }
+
+    /** The other process has ended the link to this one, which is null if it is dead. */
+    void unlinked(LocalProcess own, Signal.Unlink s) {
+        Simulated.switchPoint();
+        synchronized (order) {
+            if (own != null) {
+                synchronized (own) {
+                    links.remove(new Tie(own.pid(), s.from()));
+                    SmallSet.remove(own.links, s.from());
+                }
+            }
+            tell(new Signal.UnlinkAck(s.to(), s.from(), s.id()));
+        }
+    }
+
+    /** The answer to an unlink has come. */
+    void unlinkAnswered(Pid own, Pid other, long id) {
+        unlinking.remove(new Tie(own, other), id);
+    }
+
+    /** Tells the linked process that the one of this node has died. */
+    void died(Pid own, Pid other, Object why) {
+        Tie tie = new Tie(own, other);
+        if (links.contains(tie)) {
+            tell(new Signal.ExitLink(own, other, why));
+            links.remove(tie); // last: if memory runs out before, this is done again
+        }
+    }
+
+    /** The process of the other node has died. */
+    void otherDied(Pid own, Pid other) {
+        links.remove(new Tie(own, other));
+    }
+
+    // --- monitors ----------------------------------------------------------------------------------------------------
+
+    /** Begins a monitor of the current process, which is in its list. False if it is down: then it has to fire. */
+    boolean watch(LocalProcess me, Monitor m) {
+        watching.put(m, m);
+        Simulated.switchPoint();
+        if (down && !Fault.MONITOR_OUTLIVES_CONNECTION.isSeeded()) {
+            return watching.remove(m) == null; // else it has fired
+        }
+        tell(new Signal.Monitor(me.pid(), m.target(), m));
+        if (me.isDead()) {
+            forget(m);
+        }
+        return true;
+    }
+
+    /** Ends a monitor of this node. */
+    void forget(Monitor m) {
+        if (watching.remove(m) != null) {
+            tell(new Signal.Demonitor(m.maker(), m.target(), m));
+        }
+    }
+
+    /** What a monitor of this node watched has died, or is out of reach. */
+    void fire(Ref ref, Object why) {
+        Monitor m = watching.remove(ref);
+        LocalProcess watcher = m == null ? null : m.maker().process();
+        if (watcher != null) {
+            Monitors.fire(watcher, m, why);
+        }
+    }
+
+    /** Begins a monitor of the other node; false if the watched process is dead. */
+    boolean beginWatched(LocalProcess p, Pid watcher, Object to, Ref ref) {
+        Monitor m = new Monitor(ref.id(), ref.creation(), watcher, 0, p.pid(), to, null);
+        if (watched.putIfAbsent(m, m) != null) {
+            return true;
+        }
+        boolean begun = Monitors.watch(p, m);
+        if (!begun || down) {
+            ignore(m);
+        }
+        return begun;
+    }
+
+    /** A monitor of the other node has ended. */
+    void ignore(Ref ref) {
+        Monitor m = watched.remove(ref);
+        if (m != null) {
+            Monitors.forget(m);
+        }
+    }
+
+    /** Tells the watcher of the other node that the process of this one has died. */
+    void watchedDied(Monitor m, Object why) {
+        if (watched.containsKey(m)) {
+            tell(new Signal.Down(m.object, m.maker(), m, why));
+            watched.remove(m); // last, as above
+        }
+    }
+
+    // --- starting processes ------------------------------------------------------------------------------------------
+
+    /** Asks for a process; false if it is down. */
+    boolean spawn(Signal.Spawn request) {
+        spawning.put(request.ref(), request);
+        Simulated.switchPoint();
+        if (down) {
+            return spawning.remove(request.ref()) == null;
+        }
+        try {
+            tell(request);
+        } catch (Throwable t) {
+            spawning.remove(request.ref());
+            throw t;
+        }
+        return true;
+    }
+
+    /** The answer to a request for a process: its pid, or why there is none. */
+    void answer(Ref ref, Object result) {
+        Signal.Spawn request = spawning.remove(ref);
+        LocalProcess me = request == null ? null : request.from().process();
+        if (me != null) {
+            Ref told = result instanceof Pid child ? adopt(me, request, child) : request.ref();
+            Delivery.deliverSignal(me, Dialect.codec().spawned(told, result), null);
+        } else if (request != null && result instanceof Pid child && request.link()) {
+            tell(new Signal.ExitLink(request.from(), child, ended(request.from())));
+        }
+    }
+
+    private static Object ended(Pid pid) {
+        return pid.ended() == null ? Dialect.get().noproc : pid.ended().reason();
+    }
+
+    /** Enters the link and the monitor that were asked for. Returns the reference of the monitor, or of the request. */
+    private Ref adopt(LocalProcess me, Signal.Spawn request, Pid child) {
+        if (request.link() && !list(me, child, true)) {
+            tell(new Signal.ExitLink(me.pid(), child, ended(me.pid())));
+        }
+        Ref ref = request.ref();
+        if (!request.monitor()) {
+            return ref;
+        }
+        Monitor m = new Monitor(ref.id(), ref.creation(), me.pid(), 0, child, child, Dialect.get().down);
+        if (Monitors.keep(me, m)) {
+            watching.put(m, m);
+            if (down) {
+                fire(m, Dialect.get().noconnection);
+            }
+        } else {
+            tell(new Signal.Demonitor(me.pid(), child, m));
+        }
+        return m;
+    }
+
+    @Override
+    public String toString() {
+        return "connection to " + peer;
+    }
+}

@@ -1,0 +1,104 @@
+package magnetar.kernel.process;
+
+import magnetar.kernel.fiber.Simulated;
+
+/**
+ * Another node, from its start to its end: a node that was started again is another peer. The pids of its processes
+ * lead to it. It is connected, or not.
+ *
+ * <p>Invariant: it has one connection at a time. A new one is in use only after the old one is down, so no signal of
+ * a stream acts before the links and monitors of the stream before it have fired.
+ */
+public final class Peer {
+    private final int number;
+    private final String name;
+    private final long creation;
+    private final Pid stand;
+
+    // Written under its lock, read by any thread.
+    private volatile Transport transport;
+    private volatile Connection connection;
+
+    Peer(int number, String name, long creation, Transport transport) {
+        this.number = number;
+        this.name = name;
+        this.creation = creation;
+        this.transport = transport;
+        this.stand = pid(0);
+    }
+
+    /** The pid of its process with this number. */
+    public Pid pid(long serial) {
+        return Pid.of(this, number, serial, creation);
+    }
+
+    /** A reference of it, which its process with this pid has made, or null. */
+    public Ref ref(long id, Pid maker, boolean address) {
+        return Ref.read(id, creation, maker, address ? Ref.Alias.OPEN : Ref.Alias.NONE);
+    }
+
+    /** A pid in place of the pid of a process that is only known by its name. */
+    Pid stand() {
+        return stand;
+    }
+
+    /** Its name. */
+    public String name() {
+        return name;
+    }
+
+    /** The number that tells this node from others that had the same name. */
+    public long creation() {
+        return creation;
+    }
+
+    /** The transport that leads to it, or led to it last. */
+    public Transport transport() {
+        return transport;
+    }
+
+    /** The connection, or null. */
+    public Connection connection() {
+        return connection;
+    }
+
+    /** The connection, which is made if need be and possible; or null. */
+    Connection reach() throws InterruptedException {
+        Connection c = connection;
+        return c == null ? transport.connect(this) : c;
+    }
+
+    /** Begins a connection. Called by its transport, when signals can be sent. Ends the last one first. */
+    public Connection connect(Transport by) {
+        Connection last = connection;
+        if (last != null) {
+            last.down();
+        }
+        Connection next = new Connection(this);
+        Simulated.switchPoint();
+        synchronized (this) {
+            if (connection != null) {
+                throw new IllegalStateException("The node " + name + " is connected twice at once.");
+            }
+            transport = by;
+            connection = next;
+            Peers.current().keep(this);
+        }
+        return next;
+    }
+
+    /** Called by a connection that is down. */
+    void disconnected(Connection c) {
+        synchronized (this) {
+            if (connection == c) {
+                connection = null;
+                Peers.current().release(this);
+            }
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "node " + name;
+    }
+}

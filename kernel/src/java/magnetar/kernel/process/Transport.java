@@ -1,0 +1,40 @@
+package magnetar.kernel.process;
+
+import java.util.concurrent.Callable;
+
+/**
+ * A way to other nodes, such as a cluster or Erlang's distribution. Several may be in use, each with nodes of its
+ * own: nothing that comes by one is forwarded by another.
+ *
+ * <p>A transport makes a {@link Peer} for each node that it meets, and a {@link Connection} each time when it has a
+ * stream of signals to it. It gives the connection each signal that arrives, in order, and says when the stream has
+ * ended. It writes pids and references with {@link Exports}, and reads them with that class and {@link Peer}.
+ */
+public interface Transport {
+    /**
+     * Adds a signal to the stream, behind all that were added before. Never waits. Drops it if the stream has ended.
+     *
+     * <p>If a part of a {@link Signal.Message}, {@link Signal.Exit} or {@link Signal.Spawn} cannot be written, throws
+     * an error for its sender, and the stream goes on. In others the transport writes something in its place.
+     */
+    void send(Connection to, Signal signal);
+
+    /** Waits while so much is in the stream that has not left that a sender should wait; not for a stream that has ended. */
+    void awaitRoom(Connection to) throws InterruptedException;
+
+    /**
+     * Called when a node is needed that has no connection. Returns a new connection, or null if there can be none.
+     * May wait.
+     */
+    default Connection connect(Peer peer) throws InterruptedException {
+        return null;
+    }
+
+    /**
+     * The work of a process that another node asks for. Throws an error, whose message is sent back, if that is not
+     * allowed.
+     */
+    default Callable<?> work(Connection from, Object what) {
+        throw new UnsupportedOperationException("This node starts no processes for others.");
+    }
+}
