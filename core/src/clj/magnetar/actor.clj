@@ -41,6 +41,7 @@
    [magnetar.impl.actor.current :as current-process]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.monitors :as monitors]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.actor.send :as send]
    [magnetar.impl.actor.start :as start]
@@ -67,6 +68,11 @@
     (arguments/misuse :magnetar/not-a-pid
                       (str "`" operation "` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show x) ".") {:value x}))
   x)
+
+(defn- check-here
+  "The pid of a process of this node."
+  ^Pid [operation x]
+  (nodes/here operation (check-pid operation x)))
 
 (defn- check-ref ^Ref [operation x]
   (when-not (instance? Ref x)
@@ -95,18 +101,22 @@
   (.pid (current "self")))
 
 (defn node
-  "Returns the name of this node, a string.
+  "Returns the name of this node, or of the node that a process is on, a string.
 
-  It is \"nonode@nohost\" while the node is not part of a cluster.
+  It is \"nonode@nohost\" while this node is not part of a cluster. The node of a reference is the node that
+  made it. Of a pid or reference that was read from text, and whose node is not known, it is nil.
 
   Example:
 
-    (! [:logger (actor/node)] \"hello\")
+    (! [:logger (actor/node pid)] \"hello\")
 
-  Erlang: node/0."
-  {:erlang "erlang:node/0"}
-  []
-  address/node)
+  Erlang: node/0, node/1."
+  {:erlang "erlang:node/1"}
+  ([] (address/node))
+  ([x]
+   (when-not (or (instance? Pid x) (instance? Ref x))
+     (arguments/misuse :magnetar/not-a-pid (str "`node` wants a pid or a reference; this is " (arguments/show x) ".") {:value x}))
+   (nodes/name-of x)))
 
 ;; ---- start
 
@@ -321,7 +331,7 @@
   ([pid {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "join" [:timeout :else] options)
    (transactions/refuse "join")
-   (let [^Pid$Ended ended (ProcessTable/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]
+   (let [^Pid$Ended ended (ProcessTable/join (check-here "join" pid) (arguments/nanos :timeout timeout))]
      (cond
        (nil? ended) (timeouts/outcome options `join pid timeout [pid options])
        (= :normal (.reason ended)) (.value ended)
@@ -364,7 +374,9 @@
   [name node] that no process has, is dropped and counted (`magnetar.inspect/dead-letters`). In a dosync the
   message is sent at the commit.
 
-  Blocks only while the mailbox is full and its :when-full is :block.
+  Blocks only while the mailbox is full and its :when-full is :block, or while too much waits to be sent to
+  the other node. A message from another node never waits for a full mailbox: where a sender of this node
+  would wait, it goes past the bound.
 
   Throws an IllegalArgumentException for another name that no process has, and for nil.
 
@@ -607,7 +619,7 @@
   Erlang: is_process_alive/1."
   {:erlang "erlang:is_process_alive/1"}
   [pid]
-  (info/alive? (check-pid "alive?" pid)))
+  (info/alive? (check-here "alive?" pid)))
 
 ;; ---- links and monitors
 
@@ -616,9 +628,11 @@
 
   If one of the two dies abnormally, the other dies for the same reason, or gets [:EXIT pid reason] if it
   traps exits. Links do not count: once is enough. If the other process is dead and this one traps exits, it
-  gets the message with the reason :noproc.
+  gets the message with the reason :noproc. A process of another node that is dead, or whose node is lost,
+  sends its exit signal, with the reason :noproc or :noconnection.
 
-  Throws an IllegalArgumentException if the other process is dead and this one does not trap exits.
+  Throws an IllegalArgumentException if the other process is one of this node that is dead, and this one does
+  not trap exits.
 
   Example:
 
@@ -650,8 +664,8 @@
 
   When the process dies, this one gets [:DOWN reference :process what reason]. `target` is a pid or a name.
   `what` is the pid; or [name node] where a name was given; or the name in a registry as it was given. If the
-  process is already dead, the message comes at once with :noproc. Of a name on another node it comes with
-  :noconnection.
+  process is already dead, the message comes at once with :noproc. It comes with :noconnection when the node
+  of the process is lost, or at once if this node is not connected with it.
 
   Options:
     :tag    another word than :DOWN
@@ -741,7 +755,7 @@
   {:erlang "erlang:register/2"}
   [name pid]
   (let [kind (kind-of "register" name)
-        pid (check-pid "register" pid)]
+        pid (if (= :via kind) (check-pid "register" pid) (check-here "register" pid))]
     (if (= :via kind)
       (address/register-via name pid)
       (ProcessTable/register name pid))
@@ -907,13 +921,13 @@
 
   Erlang: process_info/1,2."
   {:erlang "erlang:process_info/2"}
-  ([pid] (info/of (check-pid "process-info" pid)))
-  ([pid item] (get (info/of (check-pid "process-info" pid)) item)))
+  ([pid] (info/of (check-here "process-info" pid)))
+  ([pid item] (get (info/of (check-here "process-info" pid)) item)))
 
 ;; ---- control
 
 (defn- live ^LocalProcess [operation pid]
-  (or (ProcessTable/reach (check-pid operation pid))
+  (or (ProcessTable/reach (check-here operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 
 (defn- check-other

@@ -325,8 +325,10 @@
   [message request]
   (request/check-response message request))
 
-(defn- here? [node]
-  (= node (actor/node)))
+(defn- on
+  "The address of the server with this name on the node."
+  [server node]
+  (if (= node (actor/node)) server [server node]))
 
 (defn- check-nodes [operation nodes]
   (when-not (or (sequential? nodes) (set? nodes) (nil? nodes))
@@ -356,7 +358,7 @@
    (check-nodes "multi-call" nodes)
    (arguments/nanos :timeout timeout)
    (proc-lib/in-process
-     #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
+     #(let [requests (mapv (fn [node] [node (send-request (on server node) request)]) nodes)
             answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout :else nil}))]) requests)
             good? (fn [[_ answer]] (and (vector? answer) (= :reply (first answer))))]
         [(mapv (fn [[node [_ value]]] [node value]) (filter good? answers))
@@ -376,8 +378,7 @@
   ([server request] (abcast [(actor/node)] server request))
   ([nodes server request]
    (check-nodes "abcast" nodes)
-   (when (some here? nodes)
-     (cast server request))
+   (run! #(cast (on server %) request) nodes)
    :abcast))
 
 (defn return

@@ -14,6 +14,7 @@
 
   Erlang: the module global."
   (:require
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
@@ -57,7 +58,7 @@
 
   Returns :yes, or :no if this or another process has the name. Never waits.
 
-  Throws an IllegalArgumentException if pid is not a pid.
+  Throws an IllegalArgumentException if pid is not a pid of this node.
 
   Example:
 
@@ -68,6 +69,7 @@
   [name pid]
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`global/register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
+  (nodes/here "global/register-name" pid)
   (let [names (names)
         clean-up (owned/clean-up #(forget names name %))]
     (cond

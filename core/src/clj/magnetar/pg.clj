@@ -14,6 +14,7 @@
 
   Erlang: the module pg, with its scope pg."
   (:require
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
@@ -34,6 +35,7 @@
     (when-not (every? #(instance? Pid %) pids)
       (arguments/misuse :magnetar/not-a-pid
                         (str "`" operation "` wants a pid, or a collection of pids; this is " (arguments/show pids) ".") {:value pids}))
+    (run! #(nodes/here operation %) pids)
     pids))
 
 (defn- change

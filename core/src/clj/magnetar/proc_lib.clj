@@ -425,7 +425,7 @@
   (when (= pid (self))
     (stopping-failed :calling-self public))
   (let [ref (monitors/monitor pid)]
-    (when (info/alive? pid)
+    (when-not (and (instance? Pid pid) (info/ended? pid))
       (Send/control pid [:magnetar/system [(self) nil] [:terminate reason]]))
     (receive
       [:DOWN ref :process _ reason] :ok

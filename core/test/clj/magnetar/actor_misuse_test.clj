@@ -269,7 +269,7 @@
     "The call of :nobody with 1 failed: :noproc. No process has this name." #(gs/call :nobody 1)
     "`get-application` wants a pid, as `self` or `whereis` return it; this is :x." #(application/get-application :x))
   (doseq [f [#(gs/call [:x "a@b"] 1) #(gs/stop [:x "a@b"])]]
-    (is (str/ends-with? (said f) "There is no node \"a@b\": this is the node \"nonode@nohost\", and it is connected to no other."))))
+    (is (str/ends-with? (said f) "This node, \"nonode@nohost\", is not connected with \"a@b\" or any other node."))))
 
 (deftest linking-to-the-dead
   (let [pid (spawn (fn []))]

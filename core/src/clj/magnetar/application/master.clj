@@ -4,6 +4,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.actor.info :as info]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
@@ -33,7 +34,7 @@
 (defn- held
   "The outcome, if the started process is linked to this one; else an error. Without the link neither would learn of the other's end."
   [[how pid :as outcome] shown]
-  (if (and (= :ok how) (not (linked? pid)) (actor/alive? pid)) ; in this order: a process that ends has no links any more
+  (if (and (= :ok how) (not (linked? pid)) (not (info/ended? pid))) ; in this order: a process that ends has no links any more
     (do
       (actor/exit pid :kill)
       [:error [:bad-return [shown [:ok (codec/plain pid)]

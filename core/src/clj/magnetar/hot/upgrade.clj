@@ -13,6 +13,7 @@
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.hot.load :as loading]
+   [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
@@ -46,14 +47,14 @@
 (defn- known
   "What is known of the process without asking it; nil if it is dead."
   [pid]
-  (when (actor/alive? pid)
+  (when (info/alive? pid)
     (when-some [^LocalProcess process (ProcessTable/live pid)]
       {:pid pid :name (.name process) :versions (versions/served-by process) :supervisor? (supervisor? process)})))
 
 (defn- gone?
   "Did the request fail since the server is dead, or dying?"
   [{:keys [pid]} ^ExceptionInfo e]
-  (or (= :noproc (:reason (ex-data e))) (not (actor/alive? pid))))
+  (or (= :noproc (:reason (ex-data e))) (not (info/alive? pid))))
 
 (defn- name-of [{:keys [pid name]}]
   (or name pid))
@@ -77,7 +78,7 @@
 (defn- tell
   "Sends a request whose answer is not awaited; a dead process gets none."
   [{:keys [pid]} request]
-  (when (actor/alive? pid)
+  (when (info/alive? pid)
     (Send/control pid [:magnetar/system [(actor/self) nil] request])))
 
 (defn- state-of [server timeout]
@@ -252,7 +253,7 @@
 (defn- root [server]
   (when (nil? server)
     (servers/refuse-server "upgrade" server))
-  (or (some-> (servers/server "upgrade" server) known)
+  (or (some-> (servers/local-server "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
                         (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server)
                              ". Start it first, or check the name with `actor/whereis`.")

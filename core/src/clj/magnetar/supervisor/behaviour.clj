@@ -7,6 +7,7 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.actor.info :as info]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.inspect.overview :as overview]
@@ -329,7 +330,7 @@
   (let [child (find-child state x)]
     (cond
       (refused state x) [(refused state x) state]
-      (and (nil? child) (= :simple-one-for-one strategy) (not (actor/alive? x))) [:ok state] ; as in OTP: it has ended already
+      (and (nil? child) (= :simple-one-for-one strategy) (info/ended? x)) [:ok state] ; as in OTP: it has ended already
       (nil? child) [[:error :not-found] state]
       :else [:ok (stop-child state child)])))
 

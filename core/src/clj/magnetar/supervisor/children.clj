@@ -6,6 +6,7 @@
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.actor.info :as info]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.context :as context]
@@ -42,7 +43,7 @@
 (defn- held
   "The outcome, unless the process that was started lives and is not linked to this one: its end would not be heard of."
   [[how pid :as outcome]]
-  (if (and (= :ok how) (not (linked? pid)) (actor/alive? pid))
+  (if (and (= :ok how) (not (linked? pid)) (not (info/ended? pid)))
     (do
       (when (child-of-this? pid)
         (actor/exit pid :kill))

@@ -5,13 +5,14 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Address Pid ProcessTable)))
+   (magnetar.kernel.process Address Peers Pid ProcessTable RemoteName)))
 
 (set! *warn-on-reflection* true)
 
-(def node
+(defn node
   "The name of this node."
-  "nonode@nohost")
+  []
+  (Peers/name))
 
 (defn plain?
   "Is it a name that the kernel knows?"
@@ -28,7 +29,7 @@
       (cond
         (= :global a) [:via b 'magnetar.global]
         (and (= :local a) (plain? b)) [:local b]
-        (and (= node b) (plain? a)) [:local a]
+        (and (string? b) (plain? a) (= (node) b)) [:local a]
         (string? b) [:remote name]))
     (and (vector? name) (= 3 (count name)) (= :via (nth name 0))) [:via (nth name 2) (nth name 1)]))
 
@@ -106,6 +107,12 @@
   "A pid of no process: what is sent to it is dropped, and counted as any message to a dead process."
   (Pid. 0 0 0 nil))
 
+(defn elsewhere
+  "The address of [name node] for the kernel; nil if this node is not connected with that node."
+  ^RemoteName [[plain node :as shown]]
+  (when-some [peer (Peers/connected ^String node)]
+    (RemoteName. peer plain shown)))
+
 (defn target
   "What the kernel sends to: the process that has the name in a registry; that of [name node], or nobody; else `to`."
   [to]
@@ -114,7 +121,7 @@
       (case kind
         :local (or (ProcessTable/whereis plain) nobody)
         :via (or (find-in registry plain) to)
-        :remote nobody
+        :remote (or (elsewhere to) nobody)
         to))
     to))
 
@@ -130,7 +137,7 @@
   (let [[kind plain registry] (parts to)]
     (case kind
       :local plain
-      :remote nobody
+      :remote (or (elsewhere to) nobody)
       :via (do (check-via to)
                (reify
                  Address (find [_] (find-later registry plain))

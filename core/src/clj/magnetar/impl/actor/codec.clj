@@ -191,6 +191,7 @@
     (constant [_ name] (keyword name))
     (exit [_ from reason] [:EXIT from reason])
     (down [_ tag ref object reason] [tag ref :process object reason])
+    (spawned [_ ref result] [:spawn-reply ref (if (instance? Pid result) :ok :error) result])
     (request [_ from ref message] (request from ref message))
     (isRequest [_ ref message] (request? ref message))
     (isReply [_ ref message] (reply? ref message))

@@ -4,6 +4,7 @@
   (:require
    [clojure.main :as main]
    [magnetar.impl.actor.codec]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions])
@@ -19,6 +20,11 @@
   (if-some [^LocalProcess p (ProcessTable/reach pid)]
     (.isAlive (.pid p))
     false))
+
+(defn ended?
+  "True if the process is known to have ended. Nothing is known of one on another node."
+  [pid]
+  (not (or (nodes/elsewhere? pid) (alive? pid))))
 
 (defn- status [^ProcessInfo info ^Thread thread]
   (cond

@@ -6,7 +6,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process LocalProcess Matcher Monitors Pid ProcessTable Ref Ref$Alias Refs)))
+   (magnetar.kernel.process LocalProcess Matcher Monitors Pid ProcessTable Ref Ref$Alias Refs RemoteName)))
 
 (set! *warn-on-reflection* true)
 
@@ -20,7 +20,8 @@
                         {:alias mode})))
 
 (defn- remote? [target]
-  (and (not (instance? Pid target)) (= :remote (first (address/parts target)))))
+  (or (instance? RemoteName target)
+      (and (not (instance? Pid target)) (= :remote (first (address/parts target))))))
 
 (defn- watched
   "The pid to watch, and how the message of its end names it."
@@ -28,11 +29,16 @@
   (let [[kind plain] (when-not (instance? Pid to) (address/parts to))]
     (cond
       (instance? Pid to) [to to]
-      (nil? to) [nil [nil address/node]]
-      (= :local kind) [(ProcessTable/whereis plain) [plain address/node]]
+      (nil? to) [nil [nil (address/node)]]
+      (= :local kind) [(ProcessTable/whereis plain) [plain (address/node)]]
       (= :via kind) [(address/find-pid to) to]
       :else (arguments/misuse :magnetar/not-a-process
                               (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))))
+
+(defn- monitor-elsewhere [me target tag mode]
+  (if-some [there (if (instance? RemoteName target) target (address/elsewhere target))]
+    (Monitors/monitor me ^RemoteName there tag mode)
+    (Monitors/monitorUnreachable me address/nobody target tag mode :noconnection)))
 
 (defn monitor
   "Watches the process; the reference. `alias` and `tag` are options of `magnetar.actor/monitor`, or nil."
@@ -40,7 +46,7 @@
   (^Ref [target alias tag]
    (let [me (LocalProcess/require "monitor")]
      (if (remote? target)
-       (Monitors/monitorUnreachable me address/nobody target tag (alias-mode alias) :noconnection)
+       (monitor-elsewhere me target tag (alias-mode alias))
        (let [[pid what] (watched target)]
          (Monitors/monitor me (or pid address/nobody) what tag (alias-mode alias)))))))
 

@@ -7,7 +7,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
-   (magnetar.kernel.process Address Pid Ref Send)))
+   (magnetar.kernel.process Address Pid Ref RemoteName Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -15,7 +15,7 @@
   "What the kernel sends to when the time has come; refuses what is no address."
   [operation to]
   (let [to (if (vector? to) (address/later to) to)]
-    (when-not (or (instance? Pid to) (instance? Ref to) (address/plain? to) (instance? Address to))
+    (when-not (or (instance? Pid to) (instance? Ref to) (address/plain? to) (instance? RemoteName to) (instance? Address to))
       (arguments/misuse :magnetar/no-such-name
                         (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
     to))

@@ -4,13 +4,14 @@
   (:require
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest])
   (:import
-   (magnetar.kernel.process Pid ProcessTable)))
+   (magnetar.kernel.process Peer Peers Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -32,12 +33,24 @@
                     {:server x}))
 
 (defn server
-  "The pid of the server at the address; nil if there is no server, and for nil."
-  ^Pid [operation x]
+  "The pid of the server at the address, or its RemoteName on another node; nil if there is no server, and for nil."
+  [operation x]
   (cond
     (instance? Pid x) x
-    (or (nil? x) (address/parts x)) (address/find-pid x)
-    :else (refuse-server operation x)))
+    (nil? x) nil
+    :else (case (first (address/parts x))
+            nil (refuse-server operation x)
+            :remote (address/elsewhere x)
+            (address/find-pid x))))
+
+(defn local-server
+  "The pid of the server at the address, which is on this node; nil if there is no server. Refuses one of another node."
+  ^Pid [operation x]
+  (let [found (server operation x)]
+    (when (and found (nodes/elsewhere? found))
+      (arguments/misuse :magnetar/not-here
+                        (str "`" (called operation) "` works on servers of this node; " (arguments/show x) " is on another one. Call it there.") {:server x}))
+    found))
 
 (defn absent
   "Why a call finds no server at the address: :noproc, or [:nodedown node] for another node."
@@ -51,6 +64,9 @@
   (let [[reason other] (let [why (absent x)] (when (vector? why) why))]
     (cond
       (nil? x) "Give it the pid of a server, or its name."
-      (= :nodedown reason) (str "There is no node " (arguments/show other) ": this is the node " (arguments/show address/node) ", and it is connected to no other.")
+      (= :nodedown reason) (str "This node, " (arguments/show (address/node)) ", is not connected with " (arguments/show other)
+                                (if-some [names (seq (map #(.name ^Peer %) (Peers/connected)))]
+                                  (str "; it is with " (arguments/show (vec names)) ".")
+                                  " or any other node."))
       :else (str "No process has this name."
                  (when-some [meant (suggest/closest x (filter keyword? (ProcessTable/names)))] (str " Is " meant " meant?"))))))

@@ -6,6 +6,7 @@
   (:require
    [clojure.core.protocols :as protocols]
    [magnetar.impl.actor.info :as actor]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.snapshot :as snapshot]
@@ -69,9 +70,10 @@
    :reason (some-> ^Pid$Ended (.ended pid) .reason shown/redacted)})
 
 (defn- pid-data [pid]
-  (if (actor/alive? pid)
-    (live-data pid)
-    (dead-data pid)))
+  (cond
+    (nodes/elsewhere? pid) {:pid (str pid) :status :elsewhere :node (nodes/name-of pid)}
+    (actor/alive? pid) (live-data pid)
+    :else (dead-data pid)))
 
 (defn- reference-data [^Ref ref]
   (without-empty {:reference (str ref) :maker (.maker ref) :watched (.watched ref)}))

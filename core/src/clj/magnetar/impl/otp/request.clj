@@ -7,6 +7,7 @@
    [clojure.string :as str]
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.monitors :as monitors]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.send :refer [!]]
    [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
@@ -25,7 +26,7 @@
    (magnetar TimeoutException)
    (magnetar.impl.otp Instruments)
    (magnetar.impl.otp.shedding Refused)
-   (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)))
+   (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias RemoteName Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -56,7 +57,7 @@
 (defn doing
   "What the server is doing, for the caller whose request has the reference; nil if it is dead."
   [pid ref]
-  (when-some [^LocalProcess process (ProcessTable/live pid)]
+  (when-some [^LocalProcess process (when-not (nodes/elsewhere? pid) (ProcessTable/live pid))]
     (let [info (.info process)
           before (.find process (carries? ref))
           held (held process)
@@ -128,18 +129,21 @@
   (let [state (doing pid ref)
         [function & args :as public] (called operation address message timeout)
         why (str (reasons/text :timeout) " after " (arguments/show-duration timeout))
-        more (if state (doing-text (vector? operation) state) "The server has ended.")]
+        more (cond
+               state (doing-text (vector? operation) state)
+               (nodes/elsewhere? pid) "The server is on another node, which is connected. Ask it there, by `sys/get-status` or inspect."
+               :else "The server has ended.")]
     (timeouts/error (sentence operation address message why more) function address timeout args
                     {:reason :timeout :call (call-of public) :server pid :doing state})))
 
 ;; ---- calls
 
 (defn- find-server
-  "The pid of the server, which is another process than this one."
-  ^Pid [^LocalProcess me operation address message timeout]
-  (let [^Pid pid (or (if (instance? Pid address) address (servers/server "call" address))
-                   (throw (failed operation (servers/absent address) address message timeout nil (servers/absent-note address))))]
-    (when (.equals pid (.pid me))
+  "The pid of the server, which is another process than this one; or its RemoteName."
+  [^LocalProcess me operation address message timeout]
+  (let [pid (or (if (instance? Pid address) address (servers/server "call" address))
+                (throw (failed operation (servers/absent address) address message timeout nil (servers/absent-note address))))]
+    (when (.equals (.pid me) pid)
       (throw (failed operation :calling-self address message timeout pid
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
@@ -195,14 +199,18 @@
 
 (defn- call-here [^LocalProcess me operation address message timeout options nanos]
   (let [pid (find-server me operation address message timeout)]
-    (if (shedding/sheds? pid)
-      (call-shedding me operation pid address message timeout options nanos)
-      (value-or-failure me operation pid address message timeout options (Calls/call me pid address message nanos)))))
+    (cond
+      (instance? RemoteName pid)
+      (value-or-failure me operation pid address message timeout options (Calls/await me (Calls/send me ^RemoteName pid message) nanos))
+      (shedding/sheds? pid) (call-shedding me operation pid address message timeout options nanos)
+      :else (value-or-failure me operation pid address message timeout options (Calls/call me ^Pid pid address message nanos)))))
 
 (defn- system-here [operation address message timeout options nanos]
   (let [me (LocalProcess/current)
         pid (find-server me operation address message timeout)
-        ref (Monitors/monitor me pid address nil Ref$Alias/REPLY_DEMONITOR)]
+        ref (if (instance? RemoteName pid)
+              (Monitors/monitor me ^RemoteName pid nil Ref$Alias/REPLY_DEMONITOR)
+              (Monitors/monitor me ^Pid pid address nil Ref$Alias/REPLY_DEMONITOR))]
     (Send/control pid [:magnetar/system [(.pid me) ref] message])
     (value-or-failure me operation pid address message timeout options (Calls/await me ref nanos))))
 
@@ -273,7 +281,7 @@
   (transactions/refuse "send-request")
   (let [me (LocalProcess/require "send-request")]
     (if-some [pid (servers/server "send-request" address)]
-      (Request. (Calls/send me pid address message) address)
+      (Request. (if (instance? RemoteName pid) (Calls/send me ^RemoteName pid message) (Calls/send me ^Pid pid address message)) address)
       (Request. (monitors/monitor (when (vector? address) address) :reply-demonitor nil) address))))
 
 (defn- check-request ^Request [operation x]

@@ -1,0 +1,34 @@
+(ns magnetar.impl.actor.nodes
+  "Which node a process is on, and the error of what works on this one only."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Peers Pid Ref RemoteName)))
+
+(set! *warn-on-reflection* true)
+
+(defn name-of
+  "The name of the node that the pid, or the maker of the reference, is on; nil if that is not known."
+  [x]
+  (if (instance? Ref x)
+    (if (= (Peers/creation) (.creation ^Ref x)) (Peers/name) (some-> (.maker ^Ref x) .nodeName))
+    (.nodeName ^Pid x)))
+
+(defn elsewhere?
+  "Is the process with this pid or RemoteName on another node?"
+  [server]
+  (or (instance? RemoteName server) (pos? (.node ^Pid server))))
+
+(defn here
+  "The pid, which the operation refuses if its process is on another node."
+  ^Pid [operation ^Pid pid]
+  (when (elsewhere? pid)
+    (let [node (name-of pid)]
+      (arguments/misuse :magnetar/not-here
+                        (str "`" operation "` works on processes of this node; " pid " is on "
+                             (if node (str "the node " (arguments/show node)) "another one")
+                             ". Call it there, or watch the process with `monitor`.")
+                        {:pid pid :node node})))
+  pid)

@@ -1,0 +1,165 @@
+(ns magnetar.remote-simulated-test
+  "Links, monitors and messages between nodes, under the simulator, with deaths and cuts at any step.
+
+  Each program has a defect of the kernel that it must find."
+  (:refer-clojure :exclude [flush])
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! after receive spawn]]
+   [magnetar.impl.runtime]
+   [magnetar.mirror :as mirror]
+   [magnetar.scope :as scope]
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.sched Fault)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private runs (Long/getLong "magnetar.runs" 200))
+
+;; ---- what the programs have in common
+
+(defn- keeper
+  "The work of a process that does what it is told, and tells what it has got."
+  []
+  (loop [got []]
+    (receive
+      [:do f] (do (f) (recur got))
+      [:tell to] (do (! to [:got got]) (recur got))
+      :end nil
+      x (recur (conj got x)))))
+
+(defn- told [pid]
+  (let [me (actor/make-alias :reply)]
+    (! pid [:tell me])
+    (receive [:got x] x)))
+
+(defn- links [pid]
+  (actor/process-info pid :links))
+
+(defn- at-rest
+  "Waits until nothing is on its way any more: time passes in a simulation only when nothing can run."
+  []
+  (scope/sleep 1))
+
+(defmacro ^:private with-nodes
+  "Does body as a process, with two processes p and q: `pq` is q as p sees it on the other node, `qp` is p as q does."
+  [[m p q pq qp] & body]
+  `(actor/with-process {}
+     (let [~m (mirror/start)
+           ~p (actor/spawn-opt keeper {:trap-exit true})
+           ~q (actor/spawn-opt keeper {:trap-exit true})
+           ~pq (mirror/there ~m ~q)
+           ~qp (mirror/there-of-b ~m ~p)]
+       (try
+         ~@body
+         (finally
+           (run! #(actor/exit % :kill) [~p ~q])
+           (mirror/stop ~m))))))
+
+;; ---- the programs, each true if all is well
+
+(defn- crossing-links
+  "Both link, and one unlinks meanwhile: in the end both are linked or neither."
+  []
+  (with-nodes [m p q pq qp]
+    (! q [:do #(actor/link qp)])
+    (! p [:do #(actor/link pq)])
+    (! p [:do #(actor/unlink pq)])
+    (at-rest)
+    (and (= (some? (some #{pq} (links p))) (some? (some #{qp} (links q))))
+         (= [] (told p) (told q)))))
+
+(defn- death-while-linking
+  "A process links and is killed meanwhile: the other one is told once and keeps no link, or has heard of no link."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/link pq)])
+    (actor/exit p :kill)
+    (at-rest)
+    (and (contains? #{[] [[:EXIT qp :killed]]} (told q))
+         (= [] (links q))
+         (zero? (long (mirror/entries m))))))
+
+(defn- cut-while-linking []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/link pq)])
+    (mirror/cut m)
+    (at-rest)
+    (and (= [[:EXIT pq :noconnection]] (told p))
+         (contains? #{[] [[:EXIT qp :noconnection]]} (told q))
+         (= [[] []] (map links [p q]))
+         (zero? (long (mirror/entries m))))))
+
+(defn- cut-while-monitoring []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/monitor pq {:tag :gone})])
+    (mirror/cut m)
+    (at-rest)
+    (and (= [[:gone :process pq :noconnection]] (map #(into [(% 0)] (subvec % 2)) (told p)))
+         (= [] (actor/process-info q :monitored-by))
+         (zero? (long (mirror/entries m))))))
+
+(defn- deaths-are-told-once
+  "A process is monitored and linked, and dies, and the nodes are cut: one message each, the reason of the death or the cut."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(do (actor/monitor pq {:tag :gone}) (actor/link pq))])
+    (! q [:do #(actor/exit :tired)])
+    (mirror/cut m)
+    (at-rest)
+    (let [got (group-by first (told p))
+          reasons (map peek (concat (:gone got) (:EXIT got)))]
+      (and (= #{:gone :EXIT} (set (keys got)))
+           (= 2 (count reasons))
+           (every? #{:tired :noproc :noconnection} reasons)
+           (zero? (long (mirror/entries m)))))))
+
+(defn- demonitor-is-final
+  "A monitor that was active when it ended is never told of."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(let [ref (actor/monitor pq)]
+                 (scope/sleep 0)
+                 (! (actor/self) [:was (actor/demonitor ref {:info true})]))])
+    (! q [:do #(actor/exit :tired)])
+    (at-rest)
+    (let [got (told p)]
+      (and (contains? #{[[:was true]] [:DOWN [:was false]]} (mapv #(if (= :DOWN (first %)) :DOWN %) got))
+           (zero? (long (mirror/entries m)))))))
+
+(defn- nothing-after-the-cut
+  "No message of the other process comes after the message that says that its node is gone."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/monitor pq)])
+    (! q [:do #(dotimes [n 5] (! qp [:said n]))])
+    (mirror/cut m)
+    (at-rest)
+    (let [got (told p)
+          said (take-while #(= :said (first %)) got)]
+      (and (= [:DOWN] (map first (drop (count said) got)))
+           (= (map #(vector :said %) (range (count said))) said)))))
+
+(def ^:private programs
+  {#'crossing-links Fault/CROSSING_LINK_SURVIVES_UNLINK
+   #'death-while-linking Fault/REMOTE_LINK_IGNORES_DEATH
+   #'cut-while-linking Fault/LINK_OUTLIVES_CONNECTION
+   #'cut-while-monitoring Fault/MONITOR_OUTLIVES_CONNECTION
+   #'deaths-are-told-once nil
+   #'demonitor-is-final nil
+   #'nothing-after-the-cut Fault/STREAM_IS_HEARD_AFTER_ITS_END})
+
+(deftest what-nodes-tell-each-other-is-right-in-each-run
+  (doseq [program (keys programs)]
+    (testing program
+      (is (:passed (mt/check* {:runs runs :properties [:no-leaked-fiber]} program))))))
+
+(deftest each-defect-is-found
+  (doseq [[program ^Fault fault] programs
+          :when fault]
+    (testing fault
+      (try
+        (Fault/seed fault)
+        (is (not (:passed (mt/check* {:runs 1000 :report (constantly nil)} program))))
+        (finally (Fault/seed nil))))))

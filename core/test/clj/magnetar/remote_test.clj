@@ -1,0 +1,285 @@
+(ns magnetar.remote-test
+  "Processes of other nodes, by a transport that leads back to this node."
+  (:refer-clojure :exclude [flush])
+  (:require
+   [clojure.datafy :as datafy]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! after flush receive self spawn]]
+   [magnetar.gen-server :as gs]
+   [magnetar.global :as global]
+   [magnetar.inspect]
+   [magnetar.mirror :as mirror]
+   [magnetar.pg :as pg]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [collecting eventually]]
+   [magnetar.sys :as sys])
+  (:import
+   (magnetar.kernel.process DeadLetters LocalProcess Peer Pid Spawn)))
+
+(set! *warn-on-reflection* true)
+
+(defmacro ^:private with-mirror
+  "Does body as a process, with the other node as m."
+  [[m options] & body]
+  `(actor/with-process {}
+     (let [~m (mirror/start ~(or options {}))]
+       (try
+         ~@body
+         (finally (mirror/stop ~m))))))
+
+(defn- echo []
+  (receive
+    [:echo from x] (do (! from [:echoed x]) (recur))
+    [:die reason] (actor/exit reason)))
+
+(deftest messages-arrive-in-order-and-pids-come-back
+  (with-mirror [m]
+    (let [pid (mirror/there m (spawn echo))]
+      (dotimes [n 100] (! pid [:echo (self) n]))
+      (is (= (range 100) (repeatedly 100 #(receive [:echoed n] n))))
+      (! pid [:echo (self) {:pids [pid (self)]}])
+      (is (= {:pids [pid (self)]} (receive [:echoed x] x)))
+      (! pid [:die :normal]))))
+
+(deftest a-pid-of-another-node-is-equal-to-itself-only
+  (with-mirror [m]
+    (let [^Pid here (spawn echo)
+          there (mirror/there m here)]
+      (is (= there (mirror/there m here)))
+      (is (not= there here))
+      (is (= "a@mirror" (.nodeName there)))
+      (is (= [:a] (keys (dissoc {:a there there :b} there))))
+      (! here [:die :normal]))))
+
+(deftest a-monitor-tells-of-a-death-with-its-reason
+  (with-mirror [m]
+    (let [pid (mirror/there m (spawn echo))
+          ref (actor/monitor pid)]
+      (! pid [:die :tired])
+      (is (= [:DOWN ref :process pid :tired] (receive x x)))
+      (let [again (actor/monitor pid)]
+        (is (= [:DOWN again :process pid :noproc] (receive x x)))))))
+
+(deftest a-monitor-that-ended-tells-nothing
+  (with-mirror [m]
+    (let [pid (mirror/there m (spawn echo))
+          ref (actor/monitor pid)]
+      (is (= true (actor/demonitor ref {:info true})))
+      (is (= false (actor/demonitor ref {:info true})))
+      (let [other (actor/monitor pid)]
+        (! pid [:die :tired])
+        (is (= [:DOWN other :process pid :tired] (receive x x)))
+        (is (= :none (receive x x (after 0 :none))))))))
+
+(deftest a-name-of-another-node-is-an-address
+  (with-mirror [m]
+    (let [pid (spawn echo)]
+      (actor/register :remote-echo pid)
+      (! [:remote-echo "a@mirror"] [:echo (self) 1])
+      (is (= [:echoed 1] (receive x x)))
+      (let [ref (actor/monitor [:remote-echo "a@mirror"])]
+        (! [:remote-echo "a@mirror"] [:die :tired])
+        (is (= [:DOWN ref :process [:remote-echo "a@mirror"] :tired] (receive x x))))
+      (let [ref (actor/monitor [:remote-echo "a@mirror"])]
+        (is (= [:DOWN ref :process [:remote-echo "a@mirror"] :noproc] (receive x x)))))))
+
+(deftest links-go-both-ways
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [pid (mirror/there m (spawn echo))]
+      (is (true? (actor/link pid)))
+      (! pid [:die :tired])
+      (is (= [:EXIT pid :tired] (receive x x)))
+      (actor/link pid)
+      (is (= [:EXIT pid :noproc] (receive x x))))
+    (testing "the other process gets the exit of this one"
+      (let [other (spawn (fn [] (actor/flag :trap-exit true) (receive [:tell to] (! to [:got (receive x x)]))))
+            there (mirror/there m other)
+            linked (spawn (fn [] (actor/link there) (receive :end (actor/exit :over))))]
+        (! other [:tell (self)])
+        (! linked :end)
+        (is (= [:got [:EXIT :over]] (receive [:got [exit _ reason]] [:got [exit reason]])))))))
+
+(deftest a-link-that-ended-does-nothing
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [pid (mirror/there m (spawn echo))]
+      (actor/link pid)
+      (actor/unlink pid)
+      (let [ref (actor/monitor pid)]
+        (! pid [:die :tired])
+        (is (= [:DOWN ref :process pid :tired] (receive x x)))
+        (is (= :none (receive x x (after 0 :none))))))))
+
+(deftest exit-signals-go-to-other-nodes
+  (with-mirror [m]
+    (let [pid (spawn echo)
+          ref (actor/monitor pid)]
+      (actor/exit (mirror/there m pid) :normal)
+      (! (mirror/there m pid) [:echo (self) 1])
+      (is (= [:echoed 1] (receive x x)))
+      (actor/exit (mirror/there m pid) :kill)
+      (is (= [:DOWN ref :process pid :killed] (receive x x))))))
+
+(deftest an-alias-is-an-address-everywhere-until-it-is-closed
+  (with-mirror [m]
+    (let [sender (mirror/there m (spawn (fn [] (receive [:answer to x] (do (! to x) (recur)) :end nil))))
+          once (actor/make-alias :reply)]
+      (! sender [:answer once [once 1]])
+      (! sender [:answer once [once 2]])
+      (is (= [once 1] (receive x x)))
+      (let [many (actor/make-alias)]
+        (run! #(! sender [:answer many %]) [1 2])
+        (is (= [1 2] [(receive x x) (receive x x)]))
+        (actor/unalias many)
+        (! sender [:answer many 3])
+        (! sender [:answer (self) :last])
+        (is (= :last (receive x x)))))))
+
+(defn- server-callbacks []
+  {:init (fn [n] [:ok n])
+   :handle-call (fn [request from n]
+                  (case request
+                    :get [:reply n n]
+                    :never [:noreply n]
+                    :stop [:stop :shutdown n]
+                    :who [:reply from n]))
+   :handle-cast (fn [k n] [:noreply (+ (long n) (long k))])})
+
+(defn- reason-of [f]
+  (try (f) (catch clojure.lang.ExceptionInfo e (:reason (ex-data e)))))
+
+(deftest calls-and-casts-go-to-other-nodes
+  (with-mirror [m]
+    (let [[_ pid] (gs/start (server-callbacks) 1 {:name :remote-counter})
+          there (mirror/there m pid)]
+      (gs/cast there 5)
+      (is (= 6 (gs/call there :get)))
+      (gs/cast [:remote-counter "a@mirror"] 1)
+      (is (= 7 (gs/call [:remote-counter "a@mirror"] :get)))
+      (is (= [[["a@mirror" 7]] ["c@mirror"]] (gs/multi-call ["a@mirror" "c@mirror"] :remote-counter :get)))
+      (gs/abcast ["a@mirror" "c@mirror"] :remote-counter 1)
+      (is (= [:reply 8] (gs/receive-response (gs/send-request there :get) {:timeout 5000})))
+      (is (= :late (gs/call there :never {:timeout 1 :else :late})))
+      (is (= :shutdown (reason-of #(gs/call there :stop))) "the reason of a call whose server ends"))))
+
+(deftest a-cut-fires-links-and-monitors-once-and-later-signals-do-nothing
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [pid (spawn echo)
+          there (mirror/there m pid)
+          ref (actor/monitor there)
+          linked (spawn echo)
+          ref-of-linked (actor/monitor linked)
+          linked-there (mirror/there m linked)]
+      (actor/link linked-there)
+      (! linked-there [:echo (self) :linked])
+      (receive [:echoed :linked] nil)
+      (mirror/cut m)
+      (is (= #{[:EXIT linked-there :noconnection] [:DOWN ref :process there :noconnection] [:DOWN ref-of-linked :process linked :noconnection]}
+             (set (repeatedly 3 #(receive x x)))))
+      (is (= :none (receive x x (after 0 :none))))
+      (is (actor/alive? pid))
+      (let [lost (DeadLetters/count)]
+        (! there [:echo (self) 1])
+        (is (= (inc lost) (DeadLetters/count))))
+      (let [again (actor/monitor there)]
+        (is (= [:DOWN again :process there :noconnection] (receive x x))))
+      (actor/link there)
+      (is (= [:EXIT there :noconnection] (receive x x)))
+      (testing "and it can be connected again"
+        (mirror/stop m)
+        (mirror/connect m)
+        (! there [:echo (self) 2])
+        (is (= [:echoed 2] (receive x x)))
+        (! there [:die :normal])))))
+
+(deftest a-process-is-started-on-another-node
+  (with-mirror [m {:work (fn [what] (if (= :echo what) echo (throw (ex-info "Not allowed." {}))))}]
+    (actor/flag :trap-exit true)
+    (let [me (LocalProcess/current)
+          ^Peer there (:a m)
+          ref (Spawn/request me there :echo true true)
+          [_ told _ pid :as answer] (receive x x)]
+      (is (= [:spawn-reply ref :ok pid] answer))
+      (is (= "a@mirror" (.nodeName ^Pid pid)))
+      (! pid [:echo (self) 1])
+      (is (= [:echoed 1] (receive x x)))
+      (! pid [:die :tired])
+      (is (= #{[:DOWN told :process pid :tired] [:EXIT pid :tired]} (set [(receive x x) (receive x x)])))
+      (let [ref (Spawn/request me there :other false false)]
+        (is (= [:spawn-reply ref :error "Not allowed."] (update (receive x x) 3 (comp :message first)))))
+      (mirror/cut m)
+      (let [ref (Spawn/request me there :echo false false)]
+        (is (= [:spawn-reply ref :error :noconnection] (receive x x)))))))
+
+(defn- start-there
+  "What starts the child of a supervisor: a process of the other node, or of this one when the other is lost."
+  [{:keys [^Peer a] :as m} started]
+  (let [here (spawn echo)
+        pid (if (.connection a) (mirror/there m here) here)]
+    (actor/link pid)
+    (swap! started conj pid)
+    [:ok pid]))
+
+(defn- supervise-there [m]
+  (actor/flag :trap-exit true)
+  (let [started (atom [])
+        [_ supervisor] (sup/start-link {:strategy :one-for-one, :intensity 5
+                                        :children [{:id :far :start #(start-there m started) :shutdown 5000}]})
+        child #(:pid (first (sup/which-children supervisor)))]
+    (! (first @started) [:die :tired])
+    (is (eventually (= 2 (count @started))))
+    (is (= (second @started) (child)))
+    (let [ref (actor/monitor (second @started))]
+      (sup/terminate-child supervisor :far)
+      (is (= :shutdown (receive [:DOWN ref _ _ reason] reason))))
+    (is (= :ok (first (sup/restart-child supervisor :far))))
+    (mirror/cut m)
+    (is (eventually (= "nonode@nohost" (some-> (child) actor/node))) "a lost node counts as the exit of its processes")
+    (actor/exit supervisor :shutdown)
+    (is (= :shutdown (receive [:EXIT supervisor reason] reason)))))
+
+(deftest a-supervisor-restarts-a-child-of-another-node
+  (let [reports (atom [])]
+    (with-mirror [m]
+      (collecting reports #(supervise-there m)))
+    (is (= [:tired :noconnection] (keep :reason @reports)))))
+
+(deftest what-works-on-this-node-only-says-so
+  (with-mirror [m]
+    (let [pid (spawn echo)
+          there (mirror/there m pid)
+          on #"on the node \"a@mirror\"\. Call it there"]
+      (doseq [f [actor/alive? actor/process-info actor/join actor/suspend-process actor/resume-process #(actor/register :far %)
+                 #(actor/trace % true) #(pg/join :far %) #(global/register-name :far %)]]
+        (is (thrown-with-msg? IllegalArgumentException on (f there))))
+      (is (= ["a@mirror" "nonode@nohost" "nonode@nohost"] (map actor/node [there pid (actor/make-ref)])))
+      (is (= {:status :elsewhere :node "a@mirror"} (select-keys (datafy/datafy there) [:status :node])))
+      (! there [:die :normal]))))
+
+(deftest a-server-of-another-node-is-stopped-in-order
+  (with-mirror [m]
+    (let [[_ pid] (gs/start (server-callbacks) 1 {:name :far-server})]
+      (is (= 1 (sys/get-state [:far-server "a@mirror"])))
+      (is (= :ok (gs/stop [:far-server "a@mirror"] :shutdown)))
+      (is (not (actor/alive? pid))))))
+
+(deftest a-full-stream-lets-its-senders-wait
+  (with-mirror [m {:limit 10}]
+    (let [slow (spawn (fn [] (receive :go (loop [n 0] (receive :end n _ (recur (inc n)))))))
+          there (mirror/there m slow)]
+      (is (some? there))
+      (! slow :go)
+      (dotimes [_ 1000] (! there :more))
+      (! there :end)
+      (is (= 1000 (actor/join slow))))))
+
+(deftest a-dead-process-leaves-no-entry
+  (with-mirror [m]
+    (let [pid (spawn echo)
+          ref (actor/monitor (mirror/there m pid))]
+      (! pid [:die :normal])
+      (receive [:DOWN ref _ _ _] nil)
+      (is (eventually (let [^Pid back (magnetar.kernel.process.Exports/pid (.serial ^Pid pid) (.creation ^Pid pid))]
+                        (some? (.ended back))))))))
