@@ -289,6 +289,12 @@
       (apply str (repeat 295 "a")) (range) (vec (range 300)) (byte-array 300) (apply str (repeat 200 "ä")) (bigint (.shiftLeft BigInteger/ONE 3000)))
     (is (= :magnetar/term-limit (reason #(etf/decode small (etf/encode (vec (range 300)))))))))
 
+(deftest a-term-of-exactly-the-size-is-written
+  (are [value] (let [size (alength (etf/encode value))]
+                 (and (= size (alength (etf/encode (etf/codec {:max-size size}) value)))
+                      (= :magnetar/term-limit (reason #(etf/encode (etf/codec {:max-size (dec size)}) value)))))
+    (vec (range 148)) [1000 (vec (range 255))] (repeat 60000 7) {:a (repeat 300 1.5)} (repeat 300 1/3)))
+
 (defn- new-atoms [n]
   (vec (repeatedly n #(keyword (str (gensym "atom-of-the-test-"))))))
 
@@ -389,6 +395,40 @@
       (is (= :control (.read in (.buffer out) 4 (- (.length out) 4))))
       (is (= first-end (.position in)))
       (is (= {:payload 1} (.decode in (.buffer out) (.position in) (- (.length out) (.position in))))))))
+
+(deftest lists-of-small-integers-have-the-short-form
+  (are [tag value] (let [bytes (etf/encode value)]
+                     (and (= tag (aget bytes 1)) (same? (apply list value) (etf/decode bytes))))
+    107 (range 256) 108 (range 257) 107 (repeat 65535 1) 108 (repeat 65536 1) 108 (concat (repeat 65535 1) [:a])
+    108 '(1 2 3000) 108 '(1 2 [1]) 108 (list 1 (list 1 2 (list 1000) 1N 2N 300N)) 107 (list 1N (int 2) (short 3))))
+
+(deftest terms-are-written-into-an-array-of-the-caller
+  (let [out ^Encoder (etf/encoder (etf/codec))
+        in ^Decoder (etf/decoder (etf/codec))
+        array (byte-array 10 (byte 9))]
+    (.begin out array 3)
+    (.append out :x)
+    (is (identical? array (.buffer out)))
+    (is (= [9 9 9 -125 119 1 120 9 9 9] (vec array)))
+    (.append out (apply str (repeat 100000 "a")))
+    (is (= [9 9 9 -125 119 1 120 -125] (take 8 (.buffer out))) "a longer copy")
+    (is (= :x (.read in (.buffer out) 3 (- (.length out) 3))))
+    (is (= 100000 (count (.decode in (.buffer out) (.position in) (- (.length out) (.position in))))))
+    (.begin out array 0)
+    (.clear out 0)
+    (.append out :y)
+    (is (= 9 (first array)) "the encoder keeps no array of the caller")
+    (is (thrown? IllegalArgumentException (.begin out array 11)))))
+
+(deftest an-encoder-that-is-writing-writes-nothing-else
+  (let [out (etf/encoder (etf/codec))]
+    (is (thrown? IllegalStateException (etf/encode out (map #(etf/encode out %) [1 2]))))
+    (is (= 1 (etf/decode (etf/encode out 1))))))
+
+(deftest an-encoder-drops-the-memory-of-a-large-value
+  (let [out ^Encoder (etf/encoder (etf/codec))]
+    (etf/encode out (byte-array 1000000))
+    (is (> 100000 (alength (.buffer out))))))
 
 (deftest cached-atoms-mean-those-of-the-connection
   (let [in ^Decoder (etf/decoder (etf/codec))

@@ -31,19 +31,32 @@ import java.util.Set;
 import java.util.UUID;
 
 /**
- * Writes values as terms into a buffer of its own, which grows as needed and is used again. One thread at
- * a time may use it; what is encoded must not change meanwhile.
+ * Writes values as terms, one behind the other, into a buffer that grows as needed. The buffer is the
+ * encoder's own, which is used again, or an array that the caller gives: see {@link #begin}.
  *
- * <p>An error leaves the encoder as it was before the value.
+ * <p>One thread at a time may use an encoder. Another thread may go on with it after a handover that makes
+ * writes visible, such as a lock or a queue. All encoders share their codec. A value must not change while
+ * it is encoded.
+ *
+ * <p>It writes one value at a time. What a lazy seq, an extension or a hook encodes meanwhile needs an
+ * encoder of its own, and gets an IllegalStateException from this one.
+ *
+ * <p>An error leaves the encoder as it was before the value. The terms in front of it stay.
  */
 public final class Encoder {
 
     private static final int FIRST_SIZE = 256;
     private static final int LARGEST_KEPT = 65536;
     private static final int LONGEST_STRING_TERM = 65535;
+    private static final int LARGEST_ARRAY = Integer.MAX_VALUE - 8;
+
+    /** What is made sure of before a term of fixed size is written has at most so many bytes more. */
+    private static final int SLACK = 32;
 
     private final Codec codec;
     private byte[] buffer = new byte[FIRST_SIZE];
+    private boolean isOwn = true;
+    private boolean writing;
     private int position;
     private int start;
     private int depth;
@@ -56,28 +69,61 @@ public final class Encoder {
 
     // ---- for its users
 
-    /** The bytes of the value's term, as a new array. */
+    /** The bytes of the value's term, as a new array. Terms in the buffer are dropped. */
     public byte[] encode(Object value) {
         clear(0);
-        append(value);
-        return Arrays.copyOf(buffer, position);
+        try {
+            append(value);
+            return Arrays.copyOf(buffer, position);
+        } finally {
+            clear(0);
+        }
     }
 
-    /** Begins again, with room for as many bytes in front, which the caller fills in. */
+    /**
+     * Begins again in the encoder's own buffer, with room for as many bytes in front, which the caller
+     * fills in.
+     */
     public void clear(int room) {
-        Range.check("The room", room, Integer.MAX_VALUE - 8);
-        if (room > buffer.length || buffer.length > LARGEST_KEPT) { // a large value does not keep its memory
+        checkIdle();
+        Range.check("The room", room, LARGEST_ARRAY);
+        // A large value does not keep its memory, and an array of the caller is left to the caller.
+        if (!isOwn || room > buffer.length || buffer.length > LARGEST_KEPT) {
             buffer = new byte[Math.max(room, FIRST_SIZE)];
+            isOwn = true;
         }
         start = room;
         position = room;
     }
 
+    /**
+     * Begins in an array of the caller. The next term is written from the position on, and the bytes in
+     * front of it stay. If the array is too short, the encoder goes on in a longer copy of it, so the
+     * caller takes {@link #buffer} and {@link #length} when all terms are written.
+     */
+    public void begin(byte[] array, int at) {
+        checkIdle();
+        Range.check("The position", at, array.length);
+        buffer = array;
+        isOwn = false;
+        start = at;
+        position = at;
+    }
+
+    private void checkIdle() {
+        if (writing) {
+            throw new IllegalStateException("This encoder is writing a value, and writes one at a time. "
+                    + "Give what encodes another one meanwhile an encoder of its own.");
+        }
+    }
+
     /** Writes the value's term behind what is there, with the byte of the version in front. */
     public void append(Object value) {
+        checkIdle();
         int before = position;
         boolean done = false;
         try {
+            writing = true;
             start = before;
             depth = 0;
             keys = 0;
@@ -92,18 +138,19 @@ public final class Encoder {
         } catch (StackOverflowError e) {
             throw tooDeepForStack();
         } finally {
+            writing = false;
             if (!done) {
                 position = before;
             }
         }
     }
 
-    /** The buffer, of which the first {@link #length} bytes count. The next term may be in another array. */
+    /** The buffer, of which the first {@link #length} bytes count. The next term may take a longer one. */
     public byte[] buffer() {
         return buffer;
     }
 
-    /** How many bytes have been written, with the room in front. */
+    /** Where the last term ends, as an index of the buffer. */
     public int length() {
         return position;
     }
@@ -141,10 +188,14 @@ public final class Encoder {
 
     private void grow(long n) {
         long wanted = position + n;
-        if (wanted - start > codec.maxSize) {
+        if (wanted - start > (long) codec.maxSize + SLACK) { // append checks the size of the whole term
             throw tooLong();
         }
-        long most = Math.min((long) start + codec.maxSize, Integer.MAX_VALUE - 8);
+        if (wanted > LARGEST_ARRAY) {
+            throw Refusal.fixed(Refusal.MAX_SIZE, LARGEST_ARRAY,
+                    "does not fit into an array behind the terms that are there. Take these out first.");
+        }
+        long most = Math.min((long) start + codec.maxSize + SLACK, LARGEST_ARRAY);
         buffer = Arrays.copyOf(buffer, (int) Math.max(wanted, Math.min(2L * buffer.length, most)));
     }
 
@@ -551,39 +602,60 @@ public final class Encoder {
         enter();
         need(5);
         int at = position;
-        position += 5;
+        position += 3;
         int n = 0;
         boolean small = true;
         for (; s != null; s = s.next()) {
             Object item = s.first();
+            if (small && !(item instanceof Number)) {
+                small = spread(at, n);
+            }
             int before = position;
             try {
                 write(item);
             } catch (Refusal refusal) {
                 throw refusal.in(indexed ? (Object) (long) n : item);
             }
-            small = small && buffer[before] == Tag.SMALL_INTEGER;
+            if (small) {
+                small = buffer[before] == Tag.SMALL_INTEGER && n < LONGEST_STRING_TERM
+                        ? shorten(before) : spread(at, n);
+            }
             n++;
         }
-        if (small && n <= LONGEST_STRING_TERM) {
-            stringTerm(at, n);
+        endList(at, n, small);
+        leave();
+    }
+
+    private void endList(int at, int n, boolean small) {
+        if (small) { // the short form that Erlang gives a list of small integers
+            buffer[at] = (byte) Tag.STRING;
+            buffer[at + 1] = (byte) (n >> 8);
+            buffer[at + 2] = (byte) n;
         } else {
             buffer[at] = (byte) Tag.LIST;
             put4(at + 1, n);
             byte1(Tag.NIL);
         }
-        leave();
     }
 
-    /** Makes the list of n small integers at this place the short form that Erlang gives it. */
-    private void stringTerm(int at, int n) {
-        buffer[at] = (byte) Tag.STRING;
-        buffer[at + 1] = (byte) (n >> 8);
-        buffer[at + 2] = (byte) n;
-        for (int i = 0; i < n; i++) { // each is written in front of where it is read
-            buffer[at + 3 + i] = buffer[at + 6 + 2 * i];
+    /** Leaves only the byte of the small integer at this place. */
+    private boolean shorten(int at) {
+        buffer[at] = buffer[at + 1];
+        position = at + 1;
+        return true;
+    }
+
+    /** Makes terms of the n bytes of a list of small integers, and moves what is behind them. */
+    private boolean spread(int at, int n) {
+        need(n + 2L);
+        int from = at + 3 + n;
+        System.arraycopy(buffer, from, buffer, from + n + 2, position - from);
+        position += n + 2;
+        for (int i = n - 1; i >= 0; i--) { // each is written behind where it is read
+            buffer[at + 6 + 2 * i] = buffer[at + 3 + i];
+            buffer[at + 5 + 2 * i] = (byte) Tag.SMALL_INTEGER;
         }
-        position = at + 3 + n;
+        return false;
     }
 
     private void set(Object s) {
