@@ -25,7 +25,7 @@
   [x]
   (cond
     (vector? x) [:vector (mapv canonical x)]
-    (map? x) [:map (frequencies (map (fn [[k v]] [(canonical k) (canonical v)]) x))] ; two keys may have the same bytes
+    (map? x) [:map (frequencies (map (fn [[k v]] [(canonical k) (canonical v)]) x))]
     (set? x) [:set (frequencies (map canonical x))]
     (sequential? x) [:list (mapv canonical x)]
     (bytes? x) [:bytes (vec x)]
@@ -71,8 +71,19 @@
 
 (def ^:private as-bytes (gen/one-of [gen/bytes (gen/fmap #(.getBytes ^String %) gen/string-alphanumeric)]))
 
+(defn- one-of-each
+  "Returns the items whose keys differ also as terms: two byte arrays may have the same bytes."
+  [key items]
+  (vals (into {} (map (juxt (comp canonical key) identity)) items)))
+
+(defn- maps [inner]
+  (gen/fmap #(into {} (one-of-each key %)) (gen/map inner inner)))
+
+(defn- sets [inner]
+  (gen/fmap #(set (one-of-each identity %)) (gen/set inner)))
+
 (defn- collections [inner]
-  (gen/one-of [(gen/vector inner) (gen/list inner) (gen/map inner inner) (gen/vector (gen/choose 0 255))
+  (gen/one-of [(gen/vector inner) (gen/list inner) (maps inner) (gen/vector (gen/choose 0 255))
                (gen/fmap #(into [:$clj] %) (gen/vector inner 0 3))]))
 
 (def erlang-values
@@ -81,7 +92,7 @@
 
 (def values
   "All that the codec writes by itself."
-  (gen/recursive-gen #(gen/one-of [(collections %) (gen/set %) (gen/fmap (fn [x] {:bytes x}) as-bytes) (gen/fmap vector as-bytes)])
+  (gen/recursive-gen #(gen/one-of [(collections %) (sets %) (gen/fmap (fn [x] {:bytes x}) as-bytes) (gen/fmap vector as-bytes)])
                      clojure-scalar))
 
 (defn reason

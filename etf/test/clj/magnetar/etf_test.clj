@@ -256,6 +256,29 @@
   (are [text] (= :magnetar/bad-term (reason #(decoded text)))
     "83740000000261016101" "8374000000026101610261018374000000026a610168008374000000026a610168006101"))
 
+(defn- other
+  "A byte array that is not identical to another one with the same bytes."
+  [& numbers]
+  (byte-array numbers))
+
+(deftest keys-with-the-same-term-are-refused-on-both-sides
+  (are [codec value] (= [:magnetar/no-term [:a]] ((juxt :magnetar/reason :path) (refusal #(etf/encode codec {:a value}))))
+    plain (hash-map (other -1) 1 (other -1) 2)
+    plain {(other 97) 1 "a" 2}
+    (etf/codec) (hash-map [(other 97)] 1 [(other 97)] 2)
+    (etf/codec) (hash-map (list {(other -1) 1}) 1 (list {(other -1) 1}) 2)
+    (etf/codec) (hash-set 1 (other -1) (other -1))
+    (etf/codec) (hash-map ##NaN 1 (Double. Double/NaN) 2)
+    (etf/codec) (sorted-map-by (fn [x y] (compare (hash x) (hash y))) (other -1) 1 (other -1) 2))
+  (are [text] (= :magnetar/bad-term (reason #(etf/decode plain (hex text))))
+    "8374000000026d00000001ff61016d00000001ff6102"
+    "83740000000268016d00000001ff610168016d00000001ff6102")
+  (is (= :magnetar/bad-term (reason #(decoded "836803770424636c6a77037365746c000000026d00000001ff6d00000001ff6a"))))
+  (are [value] (same? value (etf/decode (etf/encode value)))
+    {(other 97) 1 "a" 2 {(other 97) 3} 4}
+    {[(other -1)] {(other -1) 1} [(other -2)] #{(other -1)}}
+    #{#{1} #{} [#{(other -1)}] {#{(other -1)} #{(other -1)}} 300}))
+
 (deftest depth-is-limited
   (let [nested (fn [n] (nth (iterate vector 1) n))]
     (is (= (nested 256) (etf/decode (etf/encode (nested 256)))))

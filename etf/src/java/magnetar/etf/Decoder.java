@@ -14,20 +14,22 @@ import clojure.lang.PersistentHashMap;
 import clojure.lang.PersistentHashSet;
 import clojure.lang.PersistentList;
 import clojure.lang.PersistentVector;
-import clojure.lang.RT;
 import clojure.lang.Ratio;
 import clojure.lang.Sequential;
 import clojure.lang.Symbol;
 import clojure.lang.Util;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Date;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
@@ -71,6 +73,8 @@ public final class Decoder {
     private int awaited;
     private int depth;
     private int keys;
+    private int unequal; // values so far that are equal to themselves only: byte arrays and NaN
+    private Set<ByteBuffer> different; // the terms of the keys of a map, or elements of a set, that have such
     private Object[] references;
 
     /** A decoder for one connection. */
@@ -152,6 +156,7 @@ public final class Decoder {
         awaited = 0;
         depth = 0;
         keys = 0;
+        different = null;
         references = atoms;
     }
 
@@ -478,7 +483,11 @@ public final class Decoder {
         int start = position;
         position += (int) n;
         String text = Text.utf8(in, start, position);
-        return text != null ? text : Arrays.copyOfRange(in, start, position);
+        if (text != null) {
+            return text;
+        }
+        unequal++;
+        return Arrays.copyOfRange(in, start, position);
     }
 
     private byte[] bytes(int tag) {
@@ -497,6 +506,7 @@ public final class Decoder {
         }
         if (n == 0 || last == 8) {
             String text = Text.utf8(bytes, 0, bytes.length);
+            unequal++;
             return text != null ? text : bytes;
         }
         return new BitString(bytes, last);
@@ -580,7 +590,10 @@ public final class Decoder {
         }
         enter();
         int n = await(2 * arity) / 2;
+        Set<ByteBuffer> outer = different;
+        different = null;
         Object map = n <= MOST_IN_ARRAY_MAP ? smallMap(n) : largeMap(n);
+        different = outer;
         depth--;
         return map;
     }
@@ -591,9 +604,26 @@ public final class Decoder {
                     "is a key of a map within " + Codec.MOST_KEYS_IN_KEYS
                             + " other keys, and maps that nest in keys take long to compare.");
         }
-        Object key = element();
+        Object key = distinct();
         keys--;
         return key;
+    }
+
+    /**
+     * A key of a map, or an element of a set. Clojure finds those that are equal, except for byte arrays and
+     * NaN, which are compared as terms here.
+     */
+    private Object distinct() {
+        int start = position;
+        int before = unequal;
+        Object value = element();
+        if (unequal != before) {
+            different = different == null ? new HashSet<>() : different;
+            if (!different.add(ByteBuffer.wrap(in, start, position - start))) {
+                throw equalKeys();
+            }
+        }
+        return value;
     }
 
     private Object[] pairs(int n) {
@@ -614,7 +644,7 @@ public final class Decoder {
     }
 
     private static Refusal equalKeys() {
-        return bad("is a map of which two keys are equal here, as the tuple {1} and the list [1] are");
+        return bad("is a map or a set with two keys that are equal here, as the tuple {1} and the list [1] are");
     }
 
     /** Refuses keys that were chosen to have equal hashes: n of them would take n squared steps. */
@@ -796,7 +826,10 @@ public final class Decoder {
     private Object builtin(Keyword tag) {
         return switch (tag.getName()) {
             case "set" -> set(tag);
-            case "bytes" -> awaitedBytes();
+            case "bytes" -> {
+                unequal++;
+                yield awaitedBytes();
+            }
             case "utf16" -> utf16(tag);
             case "char" -> {
                 long c = part(Long.class, tag);
@@ -835,21 +868,58 @@ public final class Decoder {
     }
 
     private Object set(Keyword tag) {
-        Object items = element();
-        if (!(items instanceof IPersistentList list)) {
-            throw misfit(tag);
-        }
-        ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();
-        Object[] elements = RT.toArray(list);
+        Set<ByteBuffer> outer = different;
+        different = null;
+        Object[] elements = elements(tag);
+        different = outer;
         checkHashes(elements, 1);
+        ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();
         for (Object element : elements) {
             set = (ITransientSet) set.conj(element);
         }
         IPersistentSet whole = (IPersistentSet) set.persistent();
-        if (whole.count() != list.count()) {
-            throw bad("is a set of which two elements are equal");
+        if (whole.count() != elements.length) {
+            throw equalKeys();
         }
         return whole;
+    }
+
+    /** The elements of a set, which are a list that is not made. */
+    private Object[] elements(Keyword tag) {
+        awaited--;
+        int tagOfList = u1();
+        if (tagOfList != Tag.NIL && tagOfList != Tag.LIST && tagOfList != Tag.STRING) {
+            throw misfit(tag);
+        }
+        if (tagOfList == Tag.NIL) {
+            return new Object[0];
+        }
+        enter();
+        Object[] elements = tagOfList == Tag.LIST ? listed(tag) : numbers(u2());
+        depth--;
+        return elements;
+    }
+
+    private Object[] listed(Keyword tag) {
+        long count = u4();
+        Object[] elements = new Object[await(count + 1) - 1];
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] = distinct();
+        }
+        awaited--;
+        if (u1() != Tag.NIL) {
+            throw misfit(tag);
+        }
+        return elements;
+    }
+
+    private Object[] numbers(int n) {
+        need(n);
+        Object[] elements = new Object[n];
+        for (int i = 0; i < n; i++) {
+            elements[i] = SMALL[u1()];
+        }
+        return elements;
     }
 
     private Object utf16(Keyword tag) {
@@ -875,7 +945,10 @@ public final class Decoder {
 
     private Object notFinite(Keyword tag) {
         return switch (part(Keyword.class, tag).getName()) {
-            case "nan" -> Double.NaN;
+            case "nan" -> {
+                unequal++;
+                yield Double.NaN;
+            }
             case "infinity" -> Double.POSITIVE_INFINITY;
             case "-infinity" -> Double.NEGATIVE_INFINITY;
             default -> throw misfit(tag);

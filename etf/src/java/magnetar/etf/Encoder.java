@@ -21,10 +21,12 @@ import clojure.lang.Sequential;
 import clojure.lang.Symbol;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.Date;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -61,6 +63,9 @@ public final class Encoder {
     private int start;
     private int depth;
     private int keys;
+    private int doubtful; // values so far whose term others may have that are not equal to them
+    private boolean inDoubt; // is such a value in a key of the map that is being written?
+    private boolean checks = true;
 
     /** An encoder for one connection, or for one thread. */
     public Encoder(Codec codec) {
@@ -127,6 +132,7 @@ public final class Encoder {
             start = before;
             depth = 0;
             keys = 0;
+            inDoubt = false;
             byte1(Tag.VERSION);
             write(value);
             if (position - start > codec.maxSize) {
@@ -409,6 +415,7 @@ public final class Encoder {
     private void real(Object o, double d) {
         if (!Double.isFinite(d)) {
             needsExtensions(o, "a number that is not finite");
+            doubtful++; // NaN is not equal to itself
             enter();
             raw(Builtin.DOUBLE);
             raw(Double.isNaN(d) ? Builtin.NAN : d > 0 ? Builtin.INFINITY : Builtin.MINUS_INFINITY);
@@ -474,6 +481,7 @@ public final class Encoder {
 
     /** Bytes that are not UTF-8 come back as bytes; others would come back as a string. */
     private void bytes(byte[] bytes) {
+        doubtful++;
         if (!codec.extended || !Text.isUtf8(bytes, 0, bytes.length)) {
             binary(bytes);
             return;
@@ -559,25 +567,51 @@ public final class Encoder {
                     "is a key of a map within " + Codec.MOST_KEYS_IN_KEYS
                             + " other keys. Maps that nest in keys take long to compare: use a vector.");
         }
+        int before = doubtful;
         try {
             write(key);
         } catch (Refusal refusal) {
             throw refusal.in(key);
         }
         keys--;
+        inDoubt |= doubtful != before;
+    }
+
+    /** Refuses a map or a set two of whose keys are different here and equal as terms. */
+    private void checkKeys(Object of, ISeq keys) {
+        if (!checks || keys == null || keys.next() == null) {
+            return;
+        }
+        Encoder alone = new Encoder(codec);
+        alone.checks = false; // what is in the keys has been checked
+        Set<ByteBuffer> terms = new HashSet<>();
+        for (ISeq s = keys; s != null; s = s.next()) {
+            if (!terms.add(ByteBuffer.wrap(alone.encode(s.first())))) {
+                throw noTerm(of, "is a " + of.getClass().getName() + " of which two keys or elements have "
+                        + "the same term, such as two byte arrays with the same bytes. Keep one of them.");
+            }
+        }
     }
 
     private void map(IPersistentMap m, IKVReduce pairs) {
+        boolean outer = inDoubt;
+        inDoubt = false;
         enter();
         need(5);
         put1(Tag.MAP);
         put4(m.count());
         pairs.kvreduce(PAIR, this);
         leave();
+        if (inDoubt) {
+            checkKeys(m, RT.keys(m));
+        }
+        inDoubt = outer;
     }
 
     /** A map of another class: its pairs are counted, so that no count of its own makes the term wrong. */
     private void otherMap(IPersistentMap m) {
+        boolean outer = inDoubt;
+        inDoubt = false;
         enter();
         need(5);
         put1(Tag.MAP);
@@ -591,6 +625,10 @@ public final class Encoder {
         }
         put4(at, n);
         leave();
+        if (inDoubt) {
+            checkKeys(m, RT.keys(m));
+        }
+        inDoubt = outer;
     }
 
     /** A list. Its end is found on the way: a seq may be lazy, and have no end. */
@@ -661,8 +699,12 @@ public final class Encoder {
     private void set(Object s) {
         enter();
         raw(Builtin.SET);
+        int before = doubtful;
         list(RT.seq(s), false);
         leave();
+        if (doubtful != before) {
+            checkKeys(s, RT.seq(s));
+        }
     }
 
     // ---- extensions
@@ -715,6 +757,7 @@ public final class Encoder {
     }
 
     private void extension(Extension extension, Object o) {
+        doubtful++;
         Object payload;
         try {
             payload = extension.write().invoke(o);
@@ -759,6 +802,7 @@ public final class Encoder {
     }
 
     private void identity(Object o, Object identity) {
+        doubtful++;
         if (!identityTerm(identity)) {
             throw noTerm(o, "is an identity for which the hook gave a " + identity.getClass().getName()
                     + ". It gives a Pid, a Port or a Reference of magnetar.etf.");
