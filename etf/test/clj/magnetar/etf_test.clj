@@ -108,6 +108,7 @@
       (is (= :magnetar/bad-term (reason #(etf/decode (compressed (- (alength bytes) 2))))) "too few bytes are told")
       (is (= :magnetar/bad-term (reason #(etf/decode (byte-array (concat (compressed (dec (alength bytes))) [0]))))) "more behind it")
       (is (= :magnetar/bad-term (reason #(etf/decode (hex "835000ffffff789c")))) "more than can be")
+      (is (= :magnetar/bad-term (reason #(etf/decode (compressed (* 2 (alength bytes)))))) "fewer than are told, of what is possible")
       (is (= :magnetar/term-limit (reason #(etf/decode (etf/codec {:max-size 500}) (compressed (dec (alength bytes))))))))))
 
 (defrecord Point [x y])
@@ -176,6 +177,19 @@
     (is (= [:magnetar/no-term [:a 0] :my/file]
            ((juxt :magnetar/reason :path :tag) (refusal #(etf/encode failing {:a [(java.io.File. "b")]})))))
     (is (= [:magnetar/bad-term :my/point] ((juxt :magnetar/reason :tag) (refusal #(etf/decode failing bytes)))))))
+
+(deftest a-precondition-of-an-extension-refuses-the-value-or-the-term
+  (let [failing (etf/codec {:extensions [(etf/extension {:tag :my/file :class java.io.File :write (fn [_] (assert false)) :read identity})
+                                         (etf/extension {:tag :my/point :class Point :write vec :read (fn [_] (assert false))})]})]
+    (is (= :magnetar/no-term (reason #(etf/encode failing (java.io.File. "a")))))
+    (is (= :magnetar/bad-term (reason #(etf/decode failing (etf/encode failing (->Point 1 2))))))))
+
+(deftest a-decoder-that-is-reading-reads-nothing-else
+  (let [in (promise)
+        codec (etf/codec {:extensions [(etf/extension {:tag :my/point :class Point :write vec :read #(etf/decode @in (etf/encode %))})]})]
+    (deliver in (etf/decoder codec))
+    (is (= :magnetar/bad-term (reason #(etf/decode @in (etf/encode codec [(->Point 1 2)])))))
+    (is (= 1 (etf/decode @in (etf/encode 1))))))
 
 (deftest a-payload-of-its-own-class-nests-too-deep
   (is (= :magnetar/term-limit
@@ -338,6 +352,28 @@
     (is (= :magnetar/term-limit (reason #(etf/decode in (atom-bytes 1)))) "a connection counts all its terms")
     (is (= [:ok 1] (etf/decode in (etf/encode [:ok 1]))) "and goes on with the atoms that it has")
     (is (= (new-atoms 0) (etf/decode in (etf/encode []))))))
+
+(deftest a-keyword-with-a-long-name-counts-as-many-atoms
+  (let [long-name (fn [n] (keyword (str (random-uuid)) (apply str (repeat n "x"))))
+        bytes (fn [n] ; of a keyword that the program does not have: its namespace begins with a z
+                (let [b ^bytes (etf/encode (long-name n))] (aset b 25 (byte 122)) b))]
+    (is (= :magnetar/term-limit (reason #(etf/decode (etf/codec {:max-atoms 10}) (bytes 10000)))))
+    (is (keyword? (etf/decode (etf/codec {:max-atoms 10}) (bytes 2000))))))
+
+(deftest numbers-that-take-long-to-compare-are-limited
+  (let [power (fn [n] (BigDecimal. (.pow BigInteger/TEN n)))
+        ratio (fn [n] (clojure.lang.Ratio. (.pow (biginteger 3) n) BigInteger/TWO))]
+    (are [value] (same? value (etf/decode (etf/encode value))) (power 19720) (ratio 5100))
+    (are [value] (= [:magnetar/term-limit :digits] ((juxt :magnetar/reason :limit) (refusal #(etf/encode value))))
+      (power 19740) (ratio 5200))
+    (is (= :magnetar/term-limit (reason #(decoded (str "8368047704" "24636c6a7707646563696d616c" "6f00002001" "00" (apply str (repeat 0x2001 "01")) "6100")))))
+    (is (> 300 (count (:message (refusal #(etf/encode {(power 19740) 1}))))))))
+
+(deftest a-ratio-that-is-not-reduced-is-refused-on-both-sides
+  (are [numerator denominator]
+       (and (= :magnetar/no-term (reason #(etf/encode (clojure.lang.Ratio. (biginteger numerator) (biginteger denominator)))))
+            (= :magnetar/bad-term (reason #(decoded (format "8368047704%s62%08x62%08x" "24636c6a7705726174696f" numerator denominator)))))
+    2 4, 3 1, 0 3, 3 -2, 3 0, -6 4))
 
 (deftest a-small-stack-refuses-and-throws-nothing-else
   (let [codec (etf/codec {:max-depth 10000})

@@ -1,6 +1,7 @@
 package magnetar.etf;
 
 import clojure.lang.Keyword;
+import java.math.BigInteger;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +20,12 @@ public final class Codec {
 
     /** Keys of a map, or elements of a set, with the same hash: each new one is compared with all. */
     static final int MOST_EQUAL_HASHES = 128;
+
+    /** The longest integer of a decimal, in bytes: to hash it takes time by the square of its length. */
+    static final int LONGEST_DECIMAL = 8192;
+
+    /** The longest part of a ratio, in bytes: to look for a divisor takes time by the square of its length. */
+    static final int LONGEST_RATIO = 1024;
 
     final int maxDepth;
     final int maxSize;
@@ -74,6 +81,21 @@ public final class Codec {
             }
         }
         return null;
+    }
+
+    /** Refuses a decimal, or a part of a ratio, with which it would take long to calculate. */
+    static void checkLength(BigInteger n, int longest) {
+        if (n.bitLength() > 8L * longest) {
+            throw Refusal.fixed(Refusal.DIGITS, longest, "is a decimal or a ratio of an integer with more than "
+                    + longest + " bytes, which take long to compare.");
+        }
+    }
+
+    /** Is this the ratio that Clojure would make of the two? */
+    static boolean isReduced(BigInteger numerator, BigInteger denominator) {
+        checkLength(numerator, LONGEST_RATIO);
+        checkLength(denominator, LONGEST_RATIO);
+        return denominator.compareTo(BigInteger.ONE) > 0 && numerator.gcd(denominator).equals(BigInteger.ONE);
     }
 
     boolean hasExtensions() {

@@ -26,6 +26,7 @@ import java.time.DateTimeException;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Date;
 import java.util.HashSet;
 import java.util.List;
@@ -35,8 +36,15 @@ import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 
 /**
- * Reads terms. It counts the atoms that it has made keywords of, so each connection has its own. One
- * thread at a time may use it.
+ * Reads terms from a part of an array, which is not copied. It counts the atoms that it has made keywords
+ * of, so each connection has its own.
+ *
+ * <p>One thread at a time may use a decoder. Another thread may go on with it after a handover that makes
+ * writes visible, such as a lock or a queue. All decoders share their codec. The bytes must not change while
+ * they are read, and the value holds none of them.
+ *
+ * <p>It reads one term at a time. What an extension or a hook decodes meanwhile needs a decoder of its own,
+ * and gets an IllegalStateException from this one.
  *
  * <p>No length is believed. A collection says how many elements it has, and each of them has at least one
  * byte: what all open collections still wait for is at most what is left of the input. So the memory that
@@ -50,6 +58,9 @@ public final class Decoder {
 
     /** A byte of deflated data gives at most 1032 bytes. */
     private static final long MOST_INFLATION = 1040;
+
+    /** As much is taken before it is inflated. */
+    private static final long FIRST_INFLATION = 4;
 
     /** The most bytes of an integer: one more bit than BigInteger has would be an ArithmeticException. */
     private static final int LONGEST_INTEGER = 1 << 27;
@@ -65,6 +76,7 @@ public final class Decoder {
 
     private final Codec codec;
     private final List<Object> made = new ArrayList<>(0); // keeps the keywords, which would be counted again
+    private int atoms; // of how many atoms these have the length
 
     private byte[] in;
     private int from;
@@ -119,6 +131,10 @@ public final class Decoder {
         if (offset < 0 || length < 0 || length > bytes.length - offset) {
             throw new IndexOutOfBoundsException("offset " + offset + ", length " + length + " of "
                     + bytes.length + " bytes");
+        }
+        if (in != null) {
+            throw new IllegalStateException("This decoder is reading a term, and reads one at a time. "
+                    + "Give what decodes another one meanwhile a decoder of its own.");
         }
         begin(bytes, offset, length, atoms);
         try {
@@ -175,7 +191,7 @@ public final class Decoder {
                         + "Give the codec a smaller :max-depth.").with(Refusal.LIMIT, Refusal.MAX_DEPTH);
     }
 
-    private static Refusal failed(String what, Exception cause) {
+    private static Refusal failed(String what, Throwable cause) {
         return Refusal.refusal("bad-term", what, cause);
     }
 
@@ -246,9 +262,8 @@ public final class Decoder {
         Inflater inflater = new Inflater();
         try {
             inflater.setInput(in, position, end - position);
-            byte[] inflated = new byte[(int) size];
-            int n = inflater.inflate(inflated);
-            if (n != size || inflater.getRemaining() == end - position || !isFinished(inflater)) {
+            byte[] inflated = inflated(inflater, (int) size);
+            if (inflated == null || inflater.getRemaining() == end - position || !isFinished(inflater)) {
                 throw bad("is compressed, and does not give the " + size + " bytes that it says");
             }
             int after = position + (int) inflater.getBytesRead();
@@ -261,6 +276,22 @@ public final class Decoder {
             throw failed("is compressed, and is not data of zlib.", e);
         } finally {
             inflater.end();
+        }
+    }
+
+    /** So many bytes, or null if there are fewer. The array grows with what is there. */
+    private byte[] inflated(Inflater inflater, int size) throws DataFormatException {
+        byte[] bytes = new byte[(int) Math.min(size, FIRST_INFLATION * (end - position))];
+        int n = 0;
+        while (true) {
+            n += inflater.inflate(bytes, n, bytes.length - n);
+            if (n == size) {
+                return bytes;
+            }
+            if (n < bytes.length) {
+                return null;
+            }
+            bytes = Arrays.copyOf(bytes, (int) Math.min(size, 2L * n));
         }
     }
 
@@ -377,12 +408,16 @@ public final class Decoder {
         if (known != null) {
             return known;
         }
-        if (made.size() >= codec.maxAtoms) {
+        String namespace = symbol.getNamespace();
+        long length = symbol.getName().length() + (namespace == null ? 0L : namespace.length());
+        long count = 1 + length / (Atoms.MOST_CHARACTERS + 2); // an atom, or as long as so many
+        if (count > codec.maxAtoms - atoms) {
             String what = "is an atom that the program does not know, one more than";
             throw Refusal.limit(Refusal.MAX_ATOMS, codec.maxAtoms, what);
         }
         Keyword keyword = Keyword.intern(symbol);
         made.add(keyword);
+        atoms += (int) count;
         return keyword;
     }
 
@@ -688,7 +723,7 @@ public final class Decoder {
         }
         try {
             return codec.identities.read(identity);
-        } catch (Exception e) {
+        } catch (Exception | AssertionError e) {
             throw failed("is an identity for which the hook throws " + e.getClass().getName() + ".", e);
         }
     }
@@ -742,7 +777,8 @@ public final class Decoder {
             throw bad("is a fun of " + size + " bytes, and its parts have " + (position - start));
         }
         depth--;
-        return new Fun(arity, uniq, index, module, oldIndex, oldUniq, pid, Arrays.asList(free));
+        List<Object> values = Collections.unmodifiableList(Arrays.asList(free));
+        return new Fun(arity, uniq, index, module, oldIndex, oldUniq, pid, values);
     }
 
     private static long number(Object o) {
@@ -796,7 +832,7 @@ public final class Decoder {
         Object payload = element();
         try {
             return extension.read().invoke(payload);
-        } catch (Exception e) {
+        } catch (Exception | AssertionError e) { // such as the one of a precondition
             String what = "is not read by its extension " + tag + ": :read throws ";
             throw failed(what + e.getClass().getName() + ".", e).with(Refusal.TAG, tag);
         }
@@ -966,7 +1002,7 @@ public final class Decoder {
     private Object ratio(Keyword tag) {
         BigInteger numerator = integerPart(tag);
         BigInteger denominator = integerPart(tag);
-        if (denominator.signum() <= 0) { // a common divisor is not looked for: that takes long
+        if (!Codec.isReduced(numerator, denominator)) {
             throw misfit(tag);
         }
         return new Ratio(numerator, denominator);
@@ -974,6 +1010,7 @@ public final class Decoder {
 
     private Object decimal(Keyword tag) {
         BigInteger unscaled = integerPart(tag);
+        Codec.checkLength(unscaled, Codec.LONGEST_DECIMAL);
         long scale = part(Long.class, tag);
         if (scale != (int) scale) {
             throw misfit(tag);

@@ -728,10 +728,15 @@ public final class Encoder {
             }
             case Character c -> integer(c);
             case Ratio r -> {
+                if (!Codec.isReduced(r.numerator, r.denominator)) {
+                    throw noTerm(r, "is a ratio that is not reduced, and equals no other number. Make it "
+                            + "with `/`.");
+                }
                 integer(r.numerator);
                 integer(r.denominator);
             }
             case BigDecimal d -> {
+                Codec.checkLength(d.unscaledValue(), Codec.LONGEST_DECIMAL);
                 integer(d.unscaledValue());
                 integer(d.scale());
             }
@@ -761,7 +766,7 @@ public final class Encoder {
         Object payload;
         try {
             payload = extension.write().invoke(o);
-        } catch (Exception e) {
+        } catch (Exception | AssertionError e) {
             String what = "is not written by its extension " + extension.tag() + ": :write throws ";
             throw Refusal.refusal("no-term", what + e.getClass().getName() + ".", e)
                     .with(Refusal.VALUE, o)

@@ -27,6 +27,7 @@ final class Refusal extends RuntimeException {
     static final Keyword MAX_SIZE = Keyword.intern("max-size");
     static final Keyword MAX_ATOMS = Keyword.intern("max-atoms");
     static final Keyword KEYS_IN_KEYS = Keyword.intern("keys-in-keys");
+    static final Keyword DIGITS = Keyword.intern("digits");
     static final Keyword EQUAL_HASHES = Keyword.intern("equal-hashes");
 
     private static final int MOST_SHOWN = 8;
@@ -91,15 +92,15 @@ final class Refusal extends RuntimeException {
     private static Object shown(Object key) {
         return switch (key) {
             case null -> "nil";
-            case Keyword k -> k;
-            case Number n -> n;
-            case String s -> shown(s);
+            case Keyword k -> cut(k.toString());
+            case Long n -> n;
+            case String s -> '"' + cut(s) + '"';
             default -> key.getClass().getName();
         };
     }
 
-    private static String shown(String key) {
-        return '"' + (key.length() <= LONGEST_SHOWN ? key : key.substring(0, LONGEST_SHOWN) + "..") + '"';
+    private static String cut(String key) {
+        return key.length() <= LONGEST_SHOWN ? key : key.substring(0, LONGEST_SHOWN) + "..";
     }
 
     private static String shown(List<Object> path) {
