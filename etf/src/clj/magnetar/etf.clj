@@ -127,6 +127,7 @@
   {:max-depth 256
    :max-size 16777216
    :max-atoms 65536
+   :max-growth 10
    :extensions []
    :identities nil})
 
@@ -163,6 +164,8 @@
     :max-size    the most bytes of a term, of a compressed one after it is inflated. Default 16777216 (16 MiB)
     :max-atoms   how many atoms that are not keywords of the program yet a decoder makes keywords of. Default
                  65536
+    :max-growth  how many times the bytes of its term a value of more than 4 MiB may take in memory, 1 to 1000.
+                 Sets and maps of small integers take most, up to 60 times. Default 10
     :extensions  a collection of extensions; or false, for plain Erlang: then a byte array is a binary, and
                  what Erlang has no term for is refused. Default []
     :identities  a `magnetar.etf.Identities`, which maps a program's own objects to pids, ports and references
@@ -178,14 +181,15 @@
   ([] (codec {}))
   ([options]
    (check-keys "codec" (set (keys defaults)) options)
-   (let [{:keys [max-depth max-size max-atoms extensions identities]} (merge defaults options)]
+   (let [{:keys [max-depth max-size max-atoms max-growth extensions identities]} (merge defaults options)]
      (check-number :max-depth max-depth 1 10000)
      (check-number :max-size max-size 2 longest-array)
      (check-number :max-atoms max-atoms 0 Integer/MAX_VALUE)
+     (check-number :max-growth max-growth 1 1000)
      (check-extensions extensions)
      (when-not (or (nil? identities) (instance? Identities identities))
        (bad-option :identities "a magnetar.etf.Identities or nil" identities))
-     (Codec. max-depth max-size max-atoms (when extensions (vec extensions)) identities))))
+     (Codec. max-depth max-size max-atoms max-growth (when extensions (vec extensions)) identities))))
 
 (def ^:private ^Codec standard (codec))
 

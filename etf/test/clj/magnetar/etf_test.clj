@@ -385,13 +385,71 @@
       .start .join)
     (is (= [:magnetar/term-limit :magnetar/term-limit] @outcome))))
 
+(defn- allocated ^long []
+  (.getThreadAllocatedBytes ^com.sun.management.ThreadMXBean (java.lang.management.ManagementFactory/getThreadMXBean)
+                            (.threadId (Thread/currentThread))))
+
+(deftest lists-take-little-memory
+  (are [value] (let [codec (etf/codec {:max-depth 300})
+                     bytes (etf/encode codec value)
+                     from (allocated)
+                     back (etf/decode codec bytes)
+                     took (- (allocated) from)]
+                 (and (same? value back) (or (< took (* 10 (alength bytes))) took)))
+    (apply list (repeat 60000 7))
+    (apply list (repeat 200000 ()))
+    (apply list (repeat 50000 '(1 2)))
+    (apply list (repeat 50000 '(1 2 3 4 5)))
+    (apply list (repeat 50000 '([] ())))))
+
+(deftest a-value-that-takes-much-memory-is-refused
+  (let [refused (fn [codec value] ((juxt :magnetar/reason :limit :value) (refusal #(etf/decode codec (etf/encode codec value)))))
+        many (fn [value] (vec (repeat 100000 value)))
+        nested (nth (iterate vector ()) 200)]
+    (are [value] (let [codec (etf/codec)
+                       bytes (etf/encode codec value)
+                       from (allocated)]
+                   (and (= [:magnetar/term-limit :max-growth 10] ((juxt :magnetar/reason :limit :value) (refusal #(etf/decode codec bytes))))
+                        (< (- (allocated) from) (+ 5000000 (* 13 (alength bytes)))))) ; with what is garbage at once
+      (many [()]) (many [1 2]) (many #{1 2}) (vec (repeat 2000 nested)) (vec (repeat 5000 (set (range 24)))) (vec (repeat 5000 (zipmap (range 24) (range))))
+      (many (Export. "a" "b" 1)))
+    (is (= [nil nil nil] (refused (etf/codec {:max-growth 33}) (vec (repeat 2000 nested)))))
+    (is (= [nil nil nil] (refused (etf/codec) (vec (repeat 300 nested)))) "a value of 4 MiB is read")
+    (are [value] (= [nil nil nil] (refused (etf/codec) value))
+      (many [1 2 3]) (many [1000 2]) (many "a") (many {1 2}) (many 1000) (many 1.5) (many '(1)) (many '(1 2 3 4)) (many {:id 1 :name "ada"})
+      (set (range 1000 20000)) (zipmap (range 100000) (range)) (many (Pid. "a@b" 1 2 3)))))
+
+(deftest a-list-that-was-read-is-a-list
+  (doseq [items [[1] [1 2] [1 2 3] (range 200) [:a] [:a :b] (map str (range 100))]]
+    (let [back (etf/decode (etf/encode (apply list items)))]
+      (is (list? back))
+      (is (= items back (into [] back) (reduce conj [] back) (mapv first (take-while seq (iterate pop back)))))
+      (is (= (hash items) (hash back)))
+      (is (= (.hashCode ^Object (apply list items)) (.hashCode ^Object back)))
+      (is (= (count items) (count back)))
+      (is (= (first items) (peek back)))
+      (is (= (rest items) (rest back)))
+      (is (= (cons 0 items) (conj back 0)))
+      (is (list? (conj back 0)))
+      (is (= (count items) (count (pop (conj back 0)))))
+      (is (identical? () (empty back)))
+      (is (= (reduce (fn [_ x] (reduced [x])) nil items) (reduce (fn [_ x] (reduced [x])) nil back)))
+      (is (= (reduce vector items) (reduce vector back)))
+      (is (= {:a 1} (meta (with-meta back {:a 1}))))
+      (is (= (pr-str (apply list items)) (pr-str back)))
+      (is (= back (etf/decode (etf/encode back)))))))
+
+(deftest a-list-that-ends-with-a-list-is-read-as-one
+  (are [text value] (same? value (decoded text))
+    "836c0000000161056b0003010203" '(5 1 2 3)
+    "836c0000000161056c0000000161066107" (ImproperList. '(5 6) 7)))
+
 (deftest lengths-that-nest-take-no-memory
-  (let [before (fn [] (.getThreadAllocatedBytes ^com.sun.management.ThreadMXBean (java.lang.management.ManagementFactory/getThreadMXBean) (.threadId (Thread/currentThread))))
-        n 1000000
+  (let [n 1000000
         bomb (byte-array (concat (cons 131 (mapcat (fn [_] [108 0 0xf 0 0]) (range 250))) (repeat n 106)))
-        from (long (before))]
+        from (allocated)]
     (is (= :magnetar/bad-term (reason #(etf/decode bomb))))
-    (is (< (- (long (before)) from) (* 10 n)) "at most one of them is believed")))
+    (is (< (- (allocated) from) (* 10 n)) "at most one of them is believed")))
 
 ;; ---- arguments
 

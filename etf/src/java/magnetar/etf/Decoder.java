@@ -49,6 +49,10 @@ import java.util.zip.Inflater;
  * <p>No length is believed. A collection says how many elements it has, and each of them has at least one
  * byte: what all open collections still wait for is at most what is left of the input. So the memory that
  * is taken before the elements are there is bounded by the input, also where lengths are nested.
+ *
+ * <p>The memory of the value is counted as it grows, by what each object takes in a JVM of 64 bits with
+ * compressed pointers. Keywords are not counted, which have their own limit, nor what extensions and hooks
+ * make. No term is refused for a value below {@link #FREE_MEMORY}.
  */
 public final class Decoder {
 
@@ -65,15 +69,19 @@ public final class Decoder {
     /** The most bytes of an integer: one more bit than BigInteger has would be an ArithmeticException. */
     private static final int LONGEST_INTEGER = 1 << 27;
 
+    /**
+     * A value of so many bytes is made of any term. Else a set of 20,000 integers were refused, whose nodes
+     * are nearly empty, and one of 100,000 were not.
+     */
+    private static final long FREE_MEMORY = 4 << 20;
+
+    private static final int BOXED = 16;
+    private static final int LIST = 32;
+    private static final int CELL = 40;
+    private static final int SMALL_MAP = 32;
+    private static final int VECTOR = 40;
+
     private static final Object MISSING = new Object();
-    private static final Long[] SMALL = new Long[256];
-
-    static {
-        for (int i = 0; i < SMALL.length; i++) {
-            SMALL[i] = (long) i;
-        }
-    }
-
     private final Codec codec;
     private final List<Object> made = new ArrayList<>(0); // keeps the keywords, which would be counted again
     private int atoms; // of how many atoms these have the length
@@ -85,6 +93,7 @@ public final class Decoder {
     private int awaited;
     private int depth;
     private int keys;
+    private long memory; // how many more bytes the value may take
     private int unequal; // values so far that are equal to themselves only: byte arrays and NaN
     private Set<ByteBuffer> different; // the terms of the keys of a map, or elements of a set, that have such
     private Object[] references;
@@ -142,6 +151,7 @@ public final class Decoder {
                 throw tooLong();
             }
             int after = atoms == null ? version() : -1;
+            memory = Math.max(FREE_MEMORY, (long) codec.maxGrowth * (end - position));
             Object value = read();
             if (after >= 0) { // the position is in what was compressed
                 if (position != end) {
@@ -153,6 +163,7 @@ public final class Decoder {
             if (whole && position != end) {
                 throw bad("has " + (end - position) + " more bytes behind it");
             }
+            take(0);
             return value;
         } catch (Refusal refusal) {
             throw refusal.onDecode(position - from);
@@ -193,6 +204,29 @@ public final class Decoder {
 
     private static Refusal failed(String what, Throwable cause) {
         return Refusal.refusal("bad-term", what, cause);
+    }
+
+    // ---- memory
+
+    /** Counts bytes of the value's memory. What is smaller than a collection is subtracted without a look. */
+    private void take(long bytes) {
+        memory -= bytes;
+        if (memory < 0) {
+            throw Refusal.limit(Refusal.MAX_GROWTH, codec.maxGrowth,
+                    "takes more memory for each of its bytes than");
+        }
+    }
+
+    private static long array(long bytes) {
+        return 16 + bytes + 7 & ~7;
+    }
+
+    private static long pointers(long n) {
+        return array(4 * n);
+    }
+
+    private static long text(long bytes) {
+        return 24 + array(bytes);
     }
 
     // ---- bytes
@@ -320,8 +354,11 @@ public final class Decoder {
     private Object read() {
         int tag = u1();
         return switch (tag) {
-            case Tag.SMALL_INTEGER -> SMALL[u1()];
-            case Tag.INTEGER -> (long) s4();
+            case Tag.SMALL_INTEGER -> TermList.number(u1());
+            case Tag.INTEGER -> {
+                memory -= BOXED;
+                yield (long) s4();
+            }
             case Tag.SMALL_ATOM_UTF8 -> atom(u1());
             case Tag.BINARY -> binary();
             case Tag.SMALL_TUPLE -> tuple(u1());
@@ -350,7 +387,10 @@ public final class Decoder {
             case Tag.REFERENCE -> identity(oldReference());
             case Tag.BIT_BINARY -> bits();
             case Tag.FLOAT -> oldReal();
-            case Tag.EXPORT -> new Export(name(), name(), smallInteger());
+            case Tag.EXPORT -> {
+                memory -= 24;
+                yield new Export(name(), name(), smallInteger());
+            }
             case Tag.NEW_FUN -> fun();
             default -> {
                 position--;
@@ -430,7 +470,12 @@ public final class Decoder {
 
     /** The name of an atom that is not a value: of a node, a module, a function. */
     private String name() {
-        int tag = u1();
+        String name = nameOf(u1());
+        memory -= name.isEmpty() ? 0 : text(2L * name.length());
+        return name;
+    }
+
+    private String nameOf(int tag) {
         switch (tag) {
             case Tag.SMALL_ATOM_UTF8, Tag.ATOM_UTF8 -> {
                 int n = tag == Tag.SMALL_ATOM_UTF8 ? u1() : u2();
@@ -465,10 +510,11 @@ public final class Decoder {
         return u1();
     }
 
-    private static Object real(double d) {
+    private Object real(double d) {
         if (!Double.isFinite(d)) {
             throw bad("is a float that is not finite");
         }
+        memory -= BOXED;
         return d;
     }
 
@@ -501,8 +547,10 @@ public final class Decoder {
                 value = value << 8 | in[position + i] & 255;
             }
             position += length;
+            memory -= BOXED;
             return sign == 1 ? -value : value;
         }
+        take(24 + 40 + array(length));
         byte[] magnitude = new byte[length];
         for (int i = 0; i < length; i++) {
             magnitude[length - 1 - i] = in[position + i];
@@ -517,12 +565,22 @@ public final class Decoder {
         need(n);
         int start = position;
         position += (int) n;
-        String text = Text.utf8(in, start, position);
-        if (text != null) {
-            return text;
+        return binary(in, start, position);
+    }
+
+    /** The string that these bytes are, or if they are no UTF-8, a copy of them. */
+    private Object binary(byte[] bytes, int start, int to) {
+        if (start == to) {
+            return "";
         }
+        boolean isAscii = Text.isAscii(bytes, start, to);
+        if (isAscii || Text.isUtf8(bytes, start, to)) {
+            memory -= text(isAscii ? to - start : 2L * (to - start)); // two bytes have at most one character
+            return Text.string(bytes, start, to, isAscii);
+        }
+        memory -= array(to - start);
         unequal++;
-        return Arrays.copyOfRange(in, start, position);
+        return Arrays.copyOfRange(bytes, start, to);
     }
 
     private byte[] bytes(int tag) {
@@ -540,10 +598,9 @@ public final class Decoder {
             throw bad("is a bit string of " + n + " bytes with " + last + " bits in the last one");
         }
         if (n == 0 || last == 8) {
-            String text = Text.utf8(bytes, 0, bytes.length);
-            unequal++;
-            return text != null ? text : bytes;
+            return binary(bytes, 0, bytes.length);
         }
+        memory -= 24 + array(n);
         return new BitString(bytes, last);
     }
 
@@ -561,6 +618,7 @@ public final class Decoder {
         }
         enter();
         int n = await(arity);
+        take(VECTOR + (n <= MOST_IN_TAIL ? pointers(n) : 200 + 6L * n));
         Object first = element();
         Object value = first == Atoms.RESERVED && codec.extended ? extension(n) : vector(first, n);
         depth--;
@@ -580,10 +638,8 @@ public final class Decoder {
     private Object string(int n) {
         need(n);
         enter();
-        IPersistentCollection list = PersistentList.EMPTY;
-        for (int i = position + n - 1; i >= position; i--) {
-            list = list.cons(SMALL[in[i] & 255]);
-        }
+        take(n < 2 ? 0 : n == 2 ? CELL : LIST + array(n));
+        IPersistentList list = TermList.of(in, position, position + n);
         position += n;
         depth--;
         return list;
@@ -593,25 +649,30 @@ public final class Decoder {
         long count = u4();
         enter();
         int n = await(count + 1) - 1;
+        take(n == 1 ? CELL : LIST + pointers(n));
         Object[] items = new Object[n];
         for (int i = 0; i < n; i++) {
             items[i] = element();
         }
         Object tail = element();
         depth--;
+        return tail == PersistentList.EMPTY ? TermList.of(items) : n == 0 ? tail : onto(tail, items);
+    }
+
+    /** A list that does not end with the empty list: it goes on with another one, or is improper. */
+    private Object onto(Object tail, Object[] items) {
         if (tail instanceof Sequential && !(tail instanceof IPersistentVector)) {
-            return onto((IPersistentCollection) tail, items);
+            return inFront((IPersistentCollection) tail, items);
         }
-        if (n == 0) {
-            return tail;
-        }
+        memory -= 24;
         return tail instanceof ImproperList l
-                ? new ImproperList((IPersistentList) onto(l.items(), items), l.tail())
-                : new ImproperList((IPersistentList) onto(PersistentList.EMPTY, items), tail);
+                ? new ImproperList((IPersistentList) inFront(l.items(), items), l.tail())
+                : new ImproperList(TermList.of(items), tail);
     }
 
     /** The list with the items in front. */
-    private static Object onto(IPersistentCollection list, Object[] items) {
+    private Object inFront(IPersistentCollection list, Object[] items) {
+        take(CELL * (items.length + (list instanceof TermList ? (long) list.count() : 0)));
         for (int i = items.length - 1; i >= 0; i--) {
             list = list.cons(items[i]);
         }
@@ -625,12 +686,28 @@ public final class Decoder {
         }
         enter();
         int n = await(2 * arity) / 2;
+        take(n <= MOST_IN_ARRAY_MAP ? SMALL_MAP + pointers(2L * n) : hashed(n));
         Set<ByteBuffer> outer = different;
         different = null;
         Object map = n <= MOST_IN_ARRAY_MAP ? smallMap(n) : largeMap(n);
         different = outer;
         depth--;
         return map;
+    }
+
+    /**
+     * The memory of a hash map or a set of n keys, as measured for small integers. From 17 keys on its nodes
+     * are wide and nearly empty. They fill until there are some hundred, and the next level begins.
+     */
+    private static long hashed(long n) {
+        if (n <= 16) {
+            return Math.max(160, 28 * n);
+        }
+        long perNode = n;
+        while (perNode > 512) {
+            perNode >>= 5;
+        }
+        return 200 + n * (22 + Math.max(6, 850 / perNode));
     }
 
     private Object key() {
@@ -653,6 +730,7 @@ public final class Decoder {
         int before = unequal;
         Object value = element();
         if (unequal != before) {
+            take(104); // in this set
             different = different == null ? new HashSet<>() : different;
             if (!different.add(ByteBuffer.wrap(in, start, position - start))) {
                 throw equalKeys();
@@ -729,11 +807,13 @@ public final class Decoder {
     }
 
     private Pid pid(boolean isNew) {
+        memory -= 40;
         String node = name();
         return new Pid(node, u4(), u4(), isNew ? u4() : u1());
     }
 
     private Port port(int tag) {
+        memory -= 32;
         String node = name();
         return new Port(node, tag == Tag.V4_PORT ? s8() : u4(), tag == Tag.PORT ? u1() : u4());
     }
@@ -742,6 +822,7 @@ public final class Decoder {
         if (words < 1 || words > Reference.MOST_WORDS) {
             throw bad("is a reference with " + words + " words, where one to five are allowed");
         }
+        memory -= 32 + pointers(words);
         String node = name();
         long creation = isNew ? u4() : u1();
         int[] ids = new int[words];
@@ -752,6 +833,7 @@ public final class Decoder {
     }
 
     private Reference oldReference() {
+        memory -= 32 + pointers(1);
         String node = name();
         int id = s4();
         return new Reference(node, u1(), id);
@@ -765,6 +847,7 @@ public final class Decoder {
         byte[] uniq = raw(16);
         long index = u4();
         int n = await(u4());
+        take(64 + 24 + 32 + 16 + pointers(n)); // with its uniq and the list
         String module = name();
         long oldIndex = number(read());
         long oldUniq = number(read());
@@ -845,7 +928,9 @@ public final class Decoder {
 
     private byte[] awaitedBytes() {
         awaited--;
-        return bytes(u1());
+        byte[] bytes = bytes(u1());
+        memory -= array(bytes.length);
+        return bytes;
     }
 
     private <T> T part(Class<T> type, Keyword tag) {
@@ -889,6 +974,7 @@ public final class Decoder {
             }
             case "symbol" -> {
                 String namespace = namespace(tag);
+                memory -= 40;
                 yield Symbol.intern(namespace, part(String.class, tag));
             }
             case "ratio" -> ratio(tag);
@@ -928,6 +1014,7 @@ public final class Decoder {
             throw misfit(tag);
         }
         if (tagOfList == Tag.NIL) {
+            take(64);
             return new Object[0];
         }
         enter();
@@ -939,6 +1026,7 @@ public final class Decoder {
     private Object[] listed(Keyword tag) {
         long count = u4();
         Object[] elements = new Object[await(count + 1) - 1];
+        take(hashed(elements.length));
         for (int i = 0; i < elements.length; i++) {
             elements[i] = distinct();
         }
@@ -951,9 +1039,10 @@ public final class Decoder {
 
     private Object[] numbers(int n) {
         need(n);
+        take(hashed(n));
         Object[] elements = new Object[n];
         for (int i = 0; i < n; i++) {
-            elements[i] = SMALL[u1()];
+            elements[i] = TermList.number(u1());
         }
         return elements;
     }
@@ -963,6 +1052,7 @@ public final class Decoder {
         if (bytes.length % 2 != 0) {
             throw misfit(tag);
         }
+        memory -= text(bytes.length);
         char[] units = new char[bytes.length / 2];
         for (int i = 0; i < units.length; i++) {
             units[i] = (char) ((bytes[2 * i] & 255) << 8 | bytes[2 * i + 1] & 255);

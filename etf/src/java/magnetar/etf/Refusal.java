@@ -26,6 +26,7 @@ final class Refusal extends RuntimeException {
     static final Keyword MAX_DEPTH = Keyword.intern("max-depth");
     static final Keyword MAX_SIZE = Keyword.intern("max-size");
     static final Keyword MAX_ATOMS = Keyword.intern("max-atoms");
+    static final Keyword MAX_GROWTH = Keyword.intern("max-growth");
     static final Keyword KEYS_IN_KEYS = Keyword.intern("keys-in-keys");
     static final Keyword DIGITS = Keyword.intern("digits");
     static final Keyword EQUAL_HASHES = Keyword.intern("equal-hashes");

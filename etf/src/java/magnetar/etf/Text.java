@@ -74,9 +74,12 @@ final class Text {
 
     /** The text of these bytes, or null if they are not UTF-8. */
     static String utf8(byte[] bytes, int from, int to) {
-        if (isAscii(bytes, from, to)) {
-            return new String(bytes, from, to - from, StandardCharsets.ISO_8859_1);
-        }
-        return isUtf8(bytes, from, to) ? new String(bytes, from, to - from, StandardCharsets.UTF_8) : null;
+        boolean isAscii = isAscii(bytes, from, to);
+        return isAscii || isUtf8(bytes, from, to) ? string(bytes, from, to, isAscii) : null;
+    }
+
+    /** The text of these bytes, which are UTF-8. */
+    static String string(byte[] bytes, int from, int to, boolean isAscii) {
+        return new String(bytes, from, to - from, isAscii ? StandardCharsets.ISO_8859_1 : StandardCharsets.UTF_8);
     }
 }
