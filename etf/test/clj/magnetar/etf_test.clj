@@ -309,6 +309,30 @@
     (is (= [:magnetar/term-limit :keys-in-keys] ((juxt :magnetar/reason :limit) (refusal #(etf/encode wide (nested 10))))))
     (is (= :magnetar/term-limit (reason #(etf/decode wide bomb))))))
 
+(def ^:private wide-key
+  "A map of eight keys, each such a map, so many levels deep. Two with other numbers differ in their last key alone."
+  (memoize (fn [levels number]
+             (if (zero? levels)
+               (str "key" number)
+               (apply array-map (mapcat (fn [n] [(wide-key (dec levels) n) 1]) (concat (range 1 8) [(+ 8 number)])))))))
+
+(deftest keys-that-take-long-to-compare-are-refused
+  (let [read-back (fn [value] (etf/decode (etf/encode value)))
+        limit (fn [value] ((juxt :magnetar/reason :limit) (refusal #(read-back value))))
+        texts (for [i (range 40)] (apply str (for [k (range 6)] (if (bit-test i k) "Aa" "BB"))))
+        without-one (fn [n items] (for [i (range n)] (set (concat (take i items) (drop (inc i) items)))))]
+    (is (= [:magnetar/term-limit :keys-in-keys] (limit {(wide-key 4 7) 1 (wide-key 4 8) 2})) "with a level more it took 19 s")
+    (is (= [:magnetar/term-limit :keys-in-keys] (limit (set (without-one 12 (without-one 24 texts))))))
+    (are [value] (= value (read-back value))
+      {(wide-key 2 7) 1 (wide-key 2 8) 2}
+      (set (for [i (range 5000)] {:id i :name (str i) :tags #{:a :b}}))
+      (set (for [i (range 500)] (set (range i (+ i 30)))))
+      (into {} (for [x (range 100) y (range 100)] [[x y] 1]))
+      (into {} (for [i (range 3000)] [{:a i :b {:c i}} [i]]))
+      (set (for [i (range 1024)] (set (filter #(bit-test i %) (range 10)))))
+      (set (for [i (range 3000)] [(double i) (/ i 8)]))
+      #{#{#{#{#{1 2} 3} 4} 5} 6})))
+
 (deftest keys-with-one-hash-are-limited
   (let [texts (for [i (range 256)] (apply str (for [k (range 8)] (if (bit-test i k) "Aa" "BB"))))
         some-texts (fn [n] (zipmap (take n texts) (range)))]

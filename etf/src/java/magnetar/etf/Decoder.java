@@ -75,6 +75,11 @@ public final class Decoder {
      */
     private static final long FREE_MEMORY = 4 << 20;
 
+    /** The bytes of keys that may be compared for any term, and for each byte of it. */
+    private static final long FREE_WORK = 4 << 20;
+
+    private static final int MOST_WORK = 128;
+
     private static final int BOXED = 16;
     private static final int LIST = 32;
     private static final int CELL = 40;
@@ -95,6 +100,10 @@ public final class Decoder {
     private int keys;
     private long memory; // how many more bytes the value may take
     private int unequal; // values so far that are equal to themselves only: byte arrays and NaN
+    private int compared; // in how many keys and elements of sets the position is
+    private boolean nested; // is a key of the map, or an element of the set, a collection?
+    private long extra; // what comparing the value so far takes more than its bytes
+    private long work; // what comparing keys has taken so far, in bytes
     private Set<ByteBuffer> different; // the terms of the keys of a map, or elements of a set, that have such
     private Object[] references;
 
@@ -183,6 +192,10 @@ public final class Decoder {
         awaited = 0;
         depth = 0;
         keys = 0;
+        compared = 0;
+        nested = false;
+        extra = 0;
+        work = 0;
         different = null;
         references = atoms;
     }
@@ -688,9 +701,12 @@ public final class Decoder {
         int n = await(2 * arity) / 2;
         take(n <= MOST_IN_ARRAY_MAP ? SMALL_MAP + pointers(2L * n) : hashed(n));
         Set<ByteBuffer> outer = different;
+        boolean outerNested = nested;
         different = null;
+        nested = false;
         Object map = n <= MOST_IN_ARRAY_MAP ? smallMap(n) : largeMap(n);
         different = outer;
+        nested = outerNested;
         depth--;
         return map;
     }
@@ -728,7 +744,13 @@ public final class Decoder {
     private Object distinct() {
         int start = position;
         int before = unequal;
+        compared++;
         Object value = element();
+        compared--;
+        if (!(value instanceof Keyword || value instanceof String || value instanceof Long)) {
+            nested |= value instanceof IPersistentCollection || value instanceof ImproperList
+                    || value instanceof Fun;
+        }
         if (unequal != before) {
             take(104); // in this set
             different = different == null ? new HashSet<>() : different;
@@ -749,10 +771,31 @@ public final class Decoder {
     }
 
     private Object smallMap(int n) {
+        long start = position + extra;
+        Object[] items = pairs(n);
+        countWork(start, nested ? n : 1);
         try {
-            return PersistentArrayMap.createWithCheck(pairs(n));
+            return PersistentArrayMap.createWithCheck(items);
         } catch (IllegalArgumentException e) {
             throw equalKeys();
+        }
+    }
+
+    /**
+     * Counts what it takes to compare each key of a map or a set with some others of its keys, before that is
+     * done. If the map is in a key itself, each comparison of that does so twice, and takes that much more
+     * than its bytes: by the factor of each level of keys in keys.
+     */
+    private void countWork(long start, long others) {
+        if (!nested && compared == 0) {
+            return; // numbers, keywords and strings are compared at once
+        }
+        long size = position + extra - start;
+        work += size * others;
+        extra = compared == 0 ? 0 : extra + 2 * size * others;
+        if (work + extra > FREE_WORK + MOST_WORK * (end - from)) {
+            throw Refusal.fixed(Refusal.KEYS_IN_KEYS, MOST_WORK, "is a map or a set whose keys contain so many "
+                    + "other keys that it takes long to compare them. Use vectors or strings as keys.");
         }
     }
 
@@ -760,28 +803,37 @@ public final class Decoder {
         return bad("is a map or a set with two keys that are equal here, as the tuple {1} and the list [1] are");
     }
 
-    /** Refuses keys that were chosen to have equal hashes: n of them would take n squared steps. */
-    private static void checkHashes(Object[] items, int step) {
-        if (items.length / step <= Codec.MOST_EQUAL_HASHES) {
-            return;
+    /**
+     * How many keys have the same hash at most, if it matters. Keys that were chosen to have the same are
+     * refused: n of them would take n squared steps.
+     */
+    private int equalHashes(Object[] items, int step) {
+        if (!nested && compared == 0 && items.length / step <= Codec.MOST_EQUAL_HASHES) {
+            return 1;
         }
         int[] hashes = new int[items.length / step];
         for (int i = 0; i < hashes.length; i++) {
             hashes[i] = Util.hasheq(items[step * i]);
         }
         Arrays.sort(hashes);
-        for (int i = Codec.MOST_EQUAL_HASHES; i < hashes.length; i++) {
-            if (hashes[i] == hashes[i - Codec.MOST_EQUAL_HASHES]) {
-                String what = "is a map or a set in which more than " + Codec.MOST_EQUAL_HASHES;
-                throw Refusal.fixed(Refusal.EQUAL_HASHES, Codec.MOST_EQUAL_HASHES,
-                        what + " keys have the same hash, as if they were chosen to be slow.");
+        int most = 1;
+        for (int i = 1; i < hashes.length; i++) { // most is the length of the longest run of hashes before i
+            if (hashes[i] == hashes[i - Math.min(most, i)]) {
+                most++;
             }
         }
+        if (most > Codec.MOST_EQUAL_HASHES) {
+            String what = "is a map or a set in which more than " + Codec.MOST_EQUAL_HASHES;
+            throw Refusal.fixed(Refusal.EQUAL_HASHES, Codec.MOST_EQUAL_HASHES,
+                    what + " keys have the same hash, as if they were chosen to be slow.");
+        }
+        return most;
     }
 
     private Object largeMap(int n) {
+        long start = position + extra;
         Object[] items = pairs(n);
-        checkHashes(items, 2);
+        countWork(start, equalHashes(items, 2));
         ITransientMap map = (ITransientMap) PersistentHashMap.EMPTY.asTransient();
         for (int i = 0; i < items.length; i += 2) {
             map = map.assoc(items[i], items[i + 1]);
@@ -991,10 +1043,14 @@ public final class Decoder {
 
     private Object set(Keyword tag) {
         Set<ByteBuffer> outer = different;
+        boolean outerNested = nested;
         different = null;
+        nested = false;
+        long start = position + extra;
         Object[] elements = elements(tag);
+        countWork(start, equalHashes(elements, 1));
         different = outer;
-        checkHashes(elements, 1);
+        nested = outerNested;
         ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();
         for (Object element : elements) {
             set = (ITransientSet) set.conj(element);
