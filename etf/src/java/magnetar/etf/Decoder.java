@@ -225,9 +225,12 @@ public final class Decoder {
     private void take(long bytes) {
         memory -= bytes;
         if (memory < 0) {
-            throw Refusal.limit(Refusal.MAX_GROWTH, codec.maxGrowth,
-                    "takes more memory for each of its bytes than");
+            throw tooMuchMemory();
         }
+    }
+
+    private Refusal tooMuchMemory() {
+        return Refusal.limit(Refusal.MAX_GROWTH, codec.maxGrowth, "takes more memory for each of its bytes than");
     }
 
     private static long array(long bytes) {
@@ -246,8 +249,12 @@ public final class Decoder {
 
     private void need(long n) {
         if (n > end - position) {
-            throw bad("is cut off (bytes needed: " + n + ", left: " + (end - position) + ")");
+            throw cutOff(n);
         }
+    }
+
+    private Refusal cutOff(long n) {
+        return bad("is cut off (bytes needed: " + n + ", left: " + (end - position) + ")");
     }
 
     private int u1() {
@@ -351,11 +358,15 @@ public final class Decoder {
     /** Notes that n further terms are to come, which are at least n bytes; returns n. */
     private int await(long n) {
         if (n > (long) end - position - awaited) {
-            int left = Math.max(0, end - position - awaited);
-            throw bad("is cut off (elements told: " + n + ", bytes left for them: " + left + ")");
+            throw tooFew(n);
         }
         awaited += (int) n;
         return (int) n;
+    }
+
+    private Refusal tooFew(long n) {
+        int left = Math.max(0, end - position - awaited);
+        return bad("is cut off (elements told: " + n + ", bytes left for them: " + left + ")");
     }
 
     /** One of the terms that are awaited. */
@@ -368,10 +379,7 @@ public final class Decoder {
         int tag = u1();
         return switch (tag) {
             case Tag.SMALL_INTEGER -> TermList.number(u1());
-            case Tag.INTEGER -> {
-                memory -= BOXED;
-                yield (long) s4();
-            }
+            case Tag.INTEGER -> integer();
             case Tag.SMALL_ATOM_UTF8 -> atom(u1());
             case Tag.BINARY -> binary();
             case Tag.SMALL_TUPLE -> tuple(u1());
@@ -379,20 +387,20 @@ public final class Decoder {
             case Tag.NIL -> PersistentList.EMPTY;
             case Tag.LIST -> list();
             case Tag.STRING -> string(u2());
-            case Tag.NEW_FLOAT -> real(Double.longBitsToDouble(s8()));
             case Tag.SMALL_BIG -> integer(u1());
-            case Tag.LARGE_BIG -> integer(u4());
-            case Tag.LARGE_TUPLE -> tuple(u4());
-            case Tag.ATOM_UTF8 -> atom(u2());
-            case Tag.SMALL_ATOM -> latinAtom(u1());
-            case Tag.ATOM -> latinAtom(u2());
-            case Tag.ATOM_CACHE_REF -> reference(u1());
-            default -> rare(tag);
+            // The compiler inlines a small method only, and a switch over few tags that are near.
+            default -> tag == Tag.NEW_FLOAT ? real(Double.longBitsToDouble(s8())) : rare(tag);
         };
     }
 
     private Object rare(int tag) {
         return switch (tag) {
+            case Tag.ATOM_CACHE_REF -> reference(u1());
+            case Tag.LARGE_BIG -> integer(u4());
+            case Tag.LARGE_TUPLE -> tuple(u4());
+            case Tag.ATOM_UTF8 -> atom(u2());
+            case Tag.SMALL_ATOM -> latinAtom(u1());
+            case Tag.ATOM -> latinAtom(u2());
             case Tag.NEW_PID, Tag.PID -> identity(pid(tag == Tag.NEW_PID));
             case Tag.NEW_PORT, Tag.PORT, Tag.V4_PORT -> identity(port(tag));
             case Tag.NEWER_REFERENCE -> identity(reference(u2(), true));
@@ -545,6 +553,11 @@ public final class Decoder {
         } catch (NumberFormatException e) {
             throw failed("is a float whose text is not a number.", e);
         }
+    }
+
+    private Object integer() {
+        memory -= BOXED;
+        return (long) s4();
     }
 
     private Object integer(long n) {
@@ -764,7 +777,13 @@ public final class Decoder {
     private Object[] pairs(int n) {
         Object[] items = new Object[2 * n];
         for (int i = 0; i < items.length; i += 2) {
-            items[i] = key();
+            if (position < end - 1 && in[position] == Tag.SMALL_ATOM_UTF8) { // most keys
+                awaited--;
+                position += 2;
+                items[i] = atom(in[position - 1] & 255);
+            } else {
+                items[i] = key();
+            }
             items[i + 1] = element();
         }
         return items;
