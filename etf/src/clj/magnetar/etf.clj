@@ -128,6 +128,7 @@
    :max-size 16777216
    :max-atoms 65536
    :max-growth 10
+   :nil :nil
    :extensions []
    :identities nil})
 
@@ -166,6 +167,8 @@
                  65536
     :max-growth  how many times the bytes of its term a value of more than 4 MiB may take in memory, 1 to 1000.
                  Sets and maps of small integers take most, up to 60 times. Default 10
+    :nil         the atom that nil is, :nil or :undefined, the same on both sides. With :undefined, the atom nil is
+                 the keyword :nil, and :undefined travels as an extension. Default :nil
     :extensions  a collection of extensions; or false, for plain Erlang: then a byte array is a binary, and
                  what Erlang has no term for is refused. Default []
     :identities  a `magnetar.etf.Identities`, which maps a program's own objects to pids, ports and references
@@ -186,10 +189,13 @@
      (check-number :max-size max-size 2 longest-array)
      (check-number :max-atoms max-atoms 0 Integer/MAX_VALUE)
      (check-number :max-growth max-growth 1 1000)
+     (when-not (#{:nil :undefined} (:nil options :nil))
+       (bad-option :nil ":nil or :undefined" (:nil options)))
      (check-extensions extensions)
      (when-not (or (nil? identities) (instance? Identities identities))
        (bad-option :identities "a magnetar.etf.Identities or nil" identities))
-     (Codec. max-depth max-size max-atoms max-growth (when extensions (vec extensions)) identities))))
+     (Codec. max-depth max-size max-atoms max-growth (= :undefined (:nil options))
+             (when extensions (vec extensions)) identities))))
 
 (def ^:private ^Codec standard (codec))
 

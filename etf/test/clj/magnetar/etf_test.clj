@@ -156,6 +156,20 @@
     #{1} 'a \a 1/3 1.5M (java.util.UUID. 1 2) #inst "2026" ##NaN ##Inf "\ud800" :nil (keyword nil "a/b") (java.time.Instant/EPOCH) (HashSet.))
   (is (= [:$clj :set '(1)] (etf/decode plain (etf/encode #{1}))) "and a set that is sent is a tuple"))
 
+(deftest nil-is-the-atom-undefined-where-that-is-chosen
+  (let [codec (etf/codec {:nil :undefined})
+        erlang (etf/codec {:nil :undefined :extensions false})]
+    (are [value text] (and (= text (unhex (etf/encode codec value))) (same? value (etf/decode codec (hex text))))
+      nil "837709756e646566696e6564"
+      :nil "8377036e696c"
+      [nil :nil] "8368027709756e646566696e656477036e696c")
+    (is (= [nil :nil] (etf/decode codec (hex "836802640009756e646566696e65646400036e696c"))))
+    (are [value] (same? value (etf/decode codec (etf/encode codec value)))
+      :undefined {:undefined nil nil :undefined :nil 1} ['a 'a/b :true #{nil :nil :undefined}])
+    (is (= :magnetar/no-term (reason #(etf/encode erlang :undefined))))
+    (is (= [:undefined nil] (etf/decode (hex "8368027709756e646566696e656477036e696c"))) "as other codecs read it, also afterwards")
+    (is (= "8377036e696c" (unhex (etf/encode nil))))))
+
 ;; ---- extensions
 
 (def ^:private shapes
@@ -486,6 +500,10 @@
     :magnetar/bad-option {:max-size nil}
     :magnetar/bad-option {:max-size 4294967296}
     :magnetar/bad-option {:max-atoms -1}
+    :magnetar/bad-option {:max-growth 0}
+    :magnetar/bad-option {:max-growth 1001}
+    :magnetar/bad-option {:nil nil}
+    :magnetar/bad-option {:nil :null}
     :magnetar/bad-option {:extensions nil}
     :magnetar/bad-option {:extensions [inc]}
     :magnetar/bad-option {:identities inc}
@@ -578,6 +596,16 @@
     (is (= [:ok nil (Pid. "a@b" 1 2 3) (keyword "a@b")] (.read in bytes 0 (alength bytes) atoms)))
     (is (= :magnetar/bad-term (reason #(.read in (hex "5203") 0 2 atoms))))
     (is (= :magnetar/bad-term (reason #(decoded "835200"))))))
+
+(deftest atoms-that-a-connection-keeps-are-made-by-its-decoder
+  (let [in ^Decoder (etf/decoder (etf/codec {:max-atoms 2}))
+        atom-of (fn [^String text] (let [bytes (.getBytes (str ".." text))] (.atom in bytes 2 (- (alength bytes) 2))))
+        unknown #(str "a" (random-uuid))]
+    (is (= [:ok nil true (keyword "") :a/b] (map atom-of ["ok" "nil" "true" "" "a/b"])))
+    (is (every? keyword? (map atom-of [(unknown) (unknown)])))
+    (is (= :magnetar/term-limit (reason #(atom-of (unknown)))))
+    (is (= :magnetar/bad-term (reason #(.atom in (byte-array [-1]) 0 1))))
+    (is (= :ok (etf/decode in (etf/encode :ok))))))
 
 (deftest values-of-java-are-checked
   (are [form] (thrown? IllegalArgumentException form)

@@ -19,7 +19,11 @@ final class Atoms {
     /** Marks a tuple as a value that Erlang has no term for. Its second element is the tag. */
     static final Keyword RESERVED = Keyword.intern("$clj");
 
+    static final Keyword NIL_KEYWORD = Keyword.intern("nil");
+    static final Keyword UNDEFINED_KEYWORD = Keyword.intern("undefined");
+
     static final byte[] NIL = bytes("nil");
+    static final byte[] UNDEFINED = bytes("undefined");
     static final byte[] TRUE = bytes("true");
     static final byte[] FALSE = bytes("false");
     static final byte[] RESERVED_BYTES = bytes("$clj");

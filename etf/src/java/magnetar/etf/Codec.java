@@ -31,6 +31,7 @@ public final class Codec {
     final int maxSize;
     final int maxAtoms;
     final int maxGrowth;
+    final boolean nilIsUndefined;
     final boolean extended;
     final Identities identities;
 
@@ -49,16 +50,18 @@ public final class Codec {
      * A codec with limits, all of them positive.
      *
      * @param maxGrowth how many times the bytes of its term a large value may take
+     * @param nilIsUndefined whether null is the atom undefined; then the atom nil is a keyword
      * @param extensions the values of a program's own classes, or null: nothing is written that plain
      *     Erlang has no term for, and nothing is read as such
      * @param identities the hook for pids, ports and references, or null
      */
-    public Codec(int maxDepth, int maxSize, int maxAtoms, int maxGrowth, List<Extension> extensions,
-            Identities identities) {
+    public Codec(int maxDepth, int maxSize, int maxAtoms, int maxGrowth, boolean nilIsUndefined,
+            List<Extension> extensions, Identities identities) {
         this.maxDepth = maxDepth;
         this.maxSize = maxSize;
         this.maxAtoms = maxAtoms;
         this.maxGrowth = maxGrowth;
+        this.nilIsUndefined = nilIsUndefined;
         this.extended = extensions != null;
         this.extensions = extended ? List.copyOf(extensions) : List.of();
         this.identities = identities;
@@ -117,6 +120,7 @@ public final class Codec {
     @Override
     public String toString() {
         return "Codec[maxDepth=" + maxDepth + ", maxSize=" + maxSize + ", maxAtoms=" + maxAtoms + ", maxGrowth=" + maxGrowth
+                + (nilIsUndefined ? ", nil=undefined" : "")
                 + (extended ? ", extensions=" + byTag.keySet() : ", extensions=false") + "]";
     }
 }

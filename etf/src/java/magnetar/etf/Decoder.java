@@ -140,20 +140,29 @@ public final class Decoder {
         return term(bytes, offset, length, atoms, false);
     }
 
+    /**
+     * The value of the atom with this UTF-8: a keyword, true, false or null. It is counted as an atom of a
+     * term. So the atoms that a connection keeps for later terms are made by its decoder.
+     */
+    public Object atom(byte[] bytes, int offset, int length) {
+        check(bytes, offset, length);
+        begin(bytes, offset, length, null);
+        try {
+            return atom(length);
+        } catch (Refusal refusal) {
+            throw refusal.onDecode(position - from);
+        } finally {
+            in = null;
+        }
+    }
+
     /** Where the last term that was read has ended, as an index of the array. */
     public int position() {
         return position;
     }
 
     private Object term(byte[] bytes, int offset, int length, Object[] atoms, boolean whole) {
-        if (offset < 0 || length < 0 || length > bytes.length - offset) {
-            throw new IndexOutOfBoundsException("offset " + offset + ", length " + length + " of "
-                    + bytes.length + " bytes");
-        }
-        if (in != null) {
-            throw new IllegalStateException("This decoder is reading a term, and reads one at a time. "
-                    + "Give what decodes another one meanwhile a decoder of its own.");
-        }
+        check(bytes, offset, length);
         begin(bytes, offset, length, atoms);
         try {
             if (length > codec.maxSize) {
@@ -181,6 +190,17 @@ public final class Decoder {
         } finally {
             in = null;
             references = null;
+        }
+    }
+
+    private void check(byte[] bytes, int offset, int length) {
+        if (offset < 0 || length < 0 || length > bytes.length - offset) {
+            throw new IndexOutOfBoundsException("offset " + offset + ", length " + length + " of "
+                    + bytes.length + " bytes");
+        }
+        if (in != null) {
+            throw new IllegalStateException("This decoder is reading a term, and reads one at a time. "
+                    + "Give what decodes another one meanwhile a decoder of its own.");
         }
     }
 
@@ -432,7 +452,12 @@ public final class Decoder {
             Atoms.cache(place, in, position, to, value);
         }
         position = to;
-        return value;
+        return codec.nilIsUndefined ? undefined(value) : value;
+    }
+
+    /** The value where the atom undefined is null. */
+    private static Object undefined(Object value) {
+        return value == null ? Atoms.NIL_KEYWORD : value == Atoms.UNDEFINED_KEYWORD ? null : value;
     }
 
     private String utf8(int start, int to) {
@@ -512,7 +537,7 @@ public final class Decoder {
             }
             case Tag.ATOM_CACHE_REF -> {
                 Object atom = reference(u1());
-                return atom == null ? "nil" : atom instanceof Keyword k ? k.sym.toString() : atom.toString();
+                return atom == null ? codec.nilIsUndefined ? "undefined" : "nil" : atom instanceof Keyword k ? k.sym.toString() : atom.toString();
             }
             default -> {
                 position--;

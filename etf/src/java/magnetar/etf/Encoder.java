@@ -56,6 +56,8 @@ public final class Encoder {
     private static final int SLACK = 32;
 
     private final Codec codec;
+    private final byte[] nil;
+    private final Keyword nilKeyword; // the one whose atom stands for null
     private byte[] buffer = new byte[FIRST_SIZE];
     private boolean isOwn = true;
     private boolean writing;
@@ -70,6 +72,8 @@ public final class Encoder {
     /** An encoder for one connection, or for one thread. */
     public Encoder(Codec codec) {
         this.codec = codec;
+        this.nil = codec.nilIsUndefined ? Atoms.UNDEFINED : Atoms.NIL;
+        this.nilKeyword = codec.nilIsUndefined ? Atoms.UNDEFINED_KEYWORD : Atoms.NIL_KEYWORD;
     }
 
     // ---- for its users
@@ -241,7 +245,7 @@ public final class Encoder {
 
     private void write(Object o) {
         if (o == null) {
-            raw(Atoms.NIL);
+            raw(nil);
         } else if (o instanceof Keyword k) {
             keyword(k);
         } else if (o instanceof String s) {
@@ -343,7 +347,7 @@ public final class Encoder {
     // ---- atoms, numbers, binaries
 
     private void keyword(Keyword k) {
-        byte[] atom = Atoms.of(k);
+        byte[] atom = k == nilKeyword ? null : k == Atoms.NIL_KEYWORD ? Atoms.NIL : Atoms.of(k);
         if (atom != null) {
             raw(atom);
             return;
