@@ -297,7 +297,10 @@
     (etf/codec) (hash-map (list {(other -1) 1}) 1 (list {(other -1) 1}) 2)
     (etf/codec) (hash-set 1 (other -1) (other -1))
     (etf/codec) (hash-map ##NaN 1 (Double. Double/NaN) 2)
-    (etf/codec) (sorted-map-by (fn [x y] (compare (hash x) (hash y))) (other -1) 1 (other -1) 2))
+    (etf/codec) (sorted-map-by (fn [x y] (compare (hash x) (hash y))) (other -1) 1 (other -1) 2)
+    (etf/codec) (sorted-map-by (fn [x y] (compare (str (class x)) (str (class y)))) 1 :a 1N :b)
+    plain (sorted-map-by (fn [x y] (compare (str (class x)) (str (class y)))) 1.5 :a (float 1.5) :b)
+    (etf/codec) (sorted-set-by (fn [x y] (compare (str (class x)) (str (class y)))) 1 1N))
   (are [text] (= :magnetar/bad-term (reason #(etf/decode plain (hex text))))
     "8374000000026d00000001ff61016d00000001ff6102"
     "83740000000268016d00000001ff610168016d00000001ff6102")
@@ -345,6 +348,7 @@
       (into {} (for [i (range 3000)] [{:a i :b {:c i}} [i]]))
       (set (for [i (range 1024)] (set (filter #(bit-test i %) (range 10)))))
       (set (for [i (range 3000)] [(double i) (/ i 8)]))
+      (nth (iterate hash-set 1) 100)
       #{#{#{#{#{1 2} 3} 4} 5} 6})))
 
 (deftest keys-with-one-hash-are-limited

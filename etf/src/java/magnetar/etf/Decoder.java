@@ -817,7 +817,7 @@ public final class Decoder {
     private Object smallMap(int n) {
         long start = position + extra;
         Object[] items = pairs(n);
-        countWork(start, nested ? n : 1);
+        countWork(start, nested ? n : 1, 2);
         try {
             return PersistentArrayMap.createWithCheck(items);
         } catch (IllegalArgumentException e) {
@@ -827,16 +827,16 @@ public final class Decoder {
 
     /**
      * Counts what it takes to compare each key of a map or a set with some others of its keys, before that is
-     * done. If the map is in a key itself, each comparison of that does so twice, and takes that much more
-     * than its bytes: by the factor of each level of keys in keys.
+     * done. If the map is in a key itself, each comparison of that looks up all its keys, in a map twice. So
+     * it takes more than its bytes, by a factor for each level of keys in keys.
      */
-    private void countWork(long start, long others) {
+    private void countWork(long start, long others, int lookups) {
         if (!nested && compared == 0) {
             return; // numbers, keywords and strings are compared at once
         }
         long size = position + extra - start;
         work += size * others;
-        extra = compared == 0 ? 0 : extra + 2 * size * others;
+        extra = compared == 0 ? 0 : extra + size * (others * lookups - 1);
         if (work + extra > FREE_WORK + MOST_WORK * (end - from)) {
             throw Refusal.fixed(Refusal.KEYS_IN_KEYS, MOST_WORK, "is a map or a set whose keys contain so many "
                     + "other keys that it takes long to compare them. Use vectors or strings as keys.");
@@ -877,7 +877,7 @@ public final class Decoder {
     private Object largeMap(int n) {
         long start = position + extra;
         Object[] items = pairs(n);
-        countWork(start, equalHashes(items, 2));
+        countWork(start, equalHashes(items, 2), 2);
         ITransientMap map = (ITransientMap) PersistentHashMap.EMPTY.asTransient();
         for (int i = 0; i < items.length; i += 2) {
             map = map.assoc(items[i], items[i + 1]);
@@ -1092,7 +1092,7 @@ public final class Decoder {
         nested = false;
         long start = position + extra;
         Object[] elements = elements(tag);
-        countWork(start, equalHashes(elements, 1));
+        countWork(start, equalHashes(elements, 1), 1);
         different = outer;
         nested = outerNested;
         ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();

@@ -14,10 +14,12 @@ import clojure.lang.Keyword;
 import clojure.lang.PersistentArrayMap;
 import clojure.lang.PersistentHashMap;
 import clojure.lang.PersistentHashSet;
+import clojure.lang.PersistentTreeMap;
 import clojure.lang.PersistentVector;
 import clojure.lang.RT;
 import clojure.lang.Ratio;
 import clojure.lang.Sequential;
+import clojure.lang.Sorted;
 import clojure.lang.Symbol;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -581,6 +583,11 @@ public final class Encoder {
         inDoubt |= doubtful != before;
     }
 
+    /** Has it an order of its own? That may tell keys apart that are equal, such as 1 and 1N. */
+    private static boolean isOrdered(Object o) {
+        return o instanceof Sorted s && s.comparator() != PersistentTreeMap.EMPTY.comparator();
+    }
+
     /** Refuses a map or a set two of whose keys are different here and equal as terms. */
     private void checkKeys(Object of, ISeq keys) {
         if (!checks || keys == null || keys.next() == null) {
@@ -615,7 +622,7 @@ public final class Encoder {
     /** A map of another class: its pairs are counted, so that no count of its own makes the term wrong. */
     private void otherMap(IPersistentMap m) {
         boolean outer = inDoubt;
-        inDoubt = false;
+        inDoubt = isOrdered(m);
         enter();
         need(5);
         put1(Tag.MAP);
@@ -706,7 +713,7 @@ public final class Encoder {
         int before = doubtful;
         list(RT.seq(s), false);
         leave();
-        if (doubtful != before) {
+        if (doubtful != before || isOrdered(s)) {
             checkKeys(s, RT.seq(s));
         }
     }
