@@ -163,12 +163,12 @@
     :max-depth   how many collections may be in each other, 1 to 10000. An extension counts as well, a set as
                  two. Default 256
     :max-size    the most bytes of a term, of a compressed one after it is inflated. Default 16777216 (16 MiB)
-    :max-atoms   how many atoms that are not keywords of the program yet a decoder makes keywords of. Default
-                 65536
-    :max-growth  how many times the bytes of its term a value of more than 4 MiB may take in memory, 1 to 1000.
-                 Sets and maps of small integers take most, up to 60 times. Default 10
-    :nil         the atom that nil is, :nil or :undefined, the same on both sides. With :undefined, the atom nil is
-                 the keyword :nil, and :undefined travels as an extension. Default :nil
+    :max-atoms   how many atoms that are not keywords of the program yet a decoder makes keywords of. One with
+                 a name of more than 255 characters counts as several. Default 65536
+    :max-growth  how many times the bytes of its term a value of more than 4 MiB may take in memory, 1 to
+                 1000. Sets and maps of small integers take most, up to 60 times. Default 10
+    :nil         the atom that nil is, :nil or :undefined, the same on both sides. With :undefined, the atom
+                 nil is the keyword :nil, and :undefined travels as an extension. Default :nil
     :extensions  a collection of extensions; or false, for plain Erlang: then a byte array is a binary, and
                  what Erlang has no term for is refused. Default []
     :identities  a `magnetar.etf.Identities`, which maps a program's own objects to pids, ports and references
@@ -207,7 +207,8 @@
 (defn encoder
   "Returns an encoder of the codec, whose buffer is used again for each value.
 
-  One thread at a time may use it. In Java its methods append several terms, with room in front for a header.
+  One thread at a time may use it, for one value at a time. Its methods write several terms into an array,
+  also one of the caller: see the class magnetar.etf.Encoder.
 
   Throws an ExceptionInfo with :magnetar/not-a-codec.
 
@@ -226,7 +227,8 @@
 (defn decoder
   "Returns a decoder of the codec, which counts the atoms of one connection.
 
-  One thread at a time may use it. The keywords that it makes of atoms count for :max-atoms until it is
+  One thread at a time may use it, for one term at a time. Its methods read several terms of an array: see the
+  class magnetar.etf.Decoder. The keywords that it makes of atoms count for :max-atoms until it is
   dropped, so a peer that sends ever new atoms is refused at last.
 
   Throws an ExceptionInfo with :magnetar/not-a-codec.
@@ -283,7 +285,8 @@
   The first argument may be a codec, or an encoder.
 
   Throws an ExceptionInfo with :magnetar/no-term and the :path to a value that has no term, or
-  :magnetar/term-limit with the :limit. What a lazy seq throws is thrown.
+  :magnetar/term-limit with the :limit. What a lazy seq throws is thrown. Throws an IllegalStateException if
+  the encoder is writing another value, whose lazy seq encodes with it.
 
   Example:
 
