@@ -9,7 +9,7 @@
    [clojure.test.check.generators :as gen]
    [magnetar.dev.processes :as processes]
    [magnetar.etf :as etf]
-   [magnetar.etf-support :refer [erlang-values plain same?]])
+   [magnetar.etf-support :refer [erlang-values plain same? values]])
   (:import
    (java.io DataInputStream DataOutputStream File)
    (java.util List)
@@ -55,18 +55,19 @@
 
 (deftest values-come-back-from-erlang
   (with-erlang
-    #(let [folder (processes/temporary-folder)
-           values (gen/generate (gen/vector erlang-values 3000) 40 20261129)]
-       (write-terms folder "values" (map (partial etf/encode plain) values))
-       (is (= "" (call folder "echo(\"values\", \"echo\")")))
-       (let [back (map (partial etf/decode plain) (read-terms folder "echo"))]
-         (is (= 3000 (count back)))
-         (is (= [] (take 2 (remove (fn [[value back]] (same? value back)) (map vector values back)))))))))
+    #(doseq [[codec generator] [[plain erlang-values] [(etf/codec) values] [(etf/codec {:nil :undefined}) values]]]
+       (let [folder (processes/temporary-folder)
+             values (gen/generate (gen/vector generator 3000) 40 20261129)]
+         (write-terms folder "values" (map (partial etf/encode codec) values))
+         (is (= "" (call folder "echo(\"values\", \"echo\")")))
+         (let [back (map (partial etf/decode codec) (read-terms folder "echo"))]
+           (is (= 3000 (count back)))
+           (is (= [] (take 2 (remove (fn [[value back]] (same? value back)) (map vector values back))))))))))
 
 (deftest terms-of-erlang-come-back-from-here
   (with-erlang
     #(let [folder (processes/temporary-folder)]
        (is (= "" (call folder "make(\"terms\", 20261129, 5000)")))
-       (doseq [codec [plain (etf/codec)]]
+       (doseq [codec [plain (etf/codec) (etf/codec {:nil :undefined})]]
          (write-terms folder "back" (map (fn [bytes] (etf/encode codec (etf/decode codec bytes))) (read-terms folder "terms")))
          (is (= "5000 of 5000" (str/trim (call folder "compare(\"terms\", \"back\")"))))))))
