@@ -713,7 +713,10 @@ public final class Decoder {
     /** A list that does not end with the empty list: it goes on with another one, or is improper. */
     private Object onto(Object tail, Object[] items) {
         if (tail instanceof Sequential && !(tail instanceof IPersistentVector)) {
-            return inFront((IPersistentCollection) tail, items);
+            if (tail instanceof IPersistentCollection list) {
+                return inFront(list, items);
+            }
+            throw bad("is a list whose tail an extension has made a " + tail.getClass().getName() + " of");
         }
         memory -= 24;
         return tail instanceof ImproperList l
@@ -822,7 +825,14 @@ public final class Decoder {
             return PersistentArrayMap.createWithCheck(items);
         } catch (IllegalArgumentException e) {
             throw equalKeys();
+        } catch (ClassCastException e) {
+            throw notCompared(e);
         }
+    }
+
+    /** An extension may make values that Clojure cannot compare with others, such as sorted sets. */
+    private static Refusal notCompared(ClassCastException e) {
+        return failed("is a map or a set of which two keys cannot be compared.", e);
     }
 
     /**
@@ -878,15 +888,23 @@ public final class Decoder {
         long start = position + extra;
         Object[] items = pairs(n);
         countWork(start, equalHashes(items, 2), 2);
-        ITransientMap map = (ITransientMap) PersistentHashMap.EMPTY.asTransient();
-        for (int i = 0; i < items.length; i += 2) {
-            map = map.assoc(items[i], items[i + 1]);
-        }
-        IPersistentMap whole = map.persistent();
-        if (whole.count() != n) {
+        IPersistentMap map = hashMap(items);
+        if (map.count() != n) {
             throw equalKeys();
         }
-        return whole;
+        return map;
+    }
+
+    private static IPersistentMap hashMap(Object[] items) {
+        try {
+            ITransientMap map = (ITransientMap) PersistentHashMap.EMPTY.asTransient();
+            for (int i = 0; i < items.length; i += 2) {
+                map = map.assoc(items[i], items[i + 1]);
+            }
+            return map.persistent();
+        } catch (ClassCastException e) {
+            throw notCompared(e);
+        }
     }
 
     // ---- pids, ports, references, funs
@@ -1095,15 +1113,23 @@ public final class Decoder {
         countWork(start, equalHashes(elements, 1), 1);
         different = outer;
         nested = outerNested;
-        ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();
-        for (Object element : elements) {
-            set = (ITransientSet) set.conj(element);
-        }
-        IPersistentSet whole = (IPersistentSet) set.persistent();
-        if (whole.count() != elements.length) {
+        IPersistentSet set = hashSet(elements);
+        if (set.count() != elements.length) {
             throw equalKeys();
         }
-        return whole;
+        return set;
+    }
+
+    private static IPersistentSet hashSet(Object[] elements) {
+        try {
+            ITransientSet set = (ITransientSet) PersistentHashSet.EMPTY.asTransient();
+            for (Object element : elements) {
+                set = (ITransientSet) set.conj(element);
+            }
+            return (IPersistentSet) set.persistent();
+        } catch (ClassCastException e) {
+            throw notCompared(e);
+        }
     }
 
     /** The elements of a set, which are a list that is not made. */
