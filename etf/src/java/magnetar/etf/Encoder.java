@@ -58,8 +58,7 @@ public final class Encoder {
     private static final int SLACK = 32;
 
     private final Codec codec;
-    private final byte[] nil;
-    private final Keyword nilKeyword; // the one whose atom stands for null
+    private final boolean nilIsUndefined;
     private byte[] buffer = new byte[FIRST_SIZE];
     private boolean isOwn = true;
     private boolean writing;
@@ -74,8 +73,7 @@ public final class Encoder {
     /** An encoder for one connection, or for one thread. */
     public Encoder(Codec codec) {
         this.codec = codec;
-        this.nil = codec.nilIsUndefined ? Atoms.UNDEFINED : Atoms.NIL;
-        this.nilKeyword = codec.nilIsUndefined ? Atoms.UNDEFINED_KEYWORD : Atoms.NIL_KEYWORD;
+        this.nilIsUndefined = codec.nilIsUndefined;
     }
 
     // ---- for its users
@@ -87,7 +85,10 @@ public final class Encoder {
             append(value);
             return Arrays.copyOf(buffer, position);
         } finally {
-            clear(0);
+            position = 0;
+            if (buffer.length > LARGEST_KEPT) {
+                clear(0);
+            }
         }
     }
 
@@ -247,7 +248,7 @@ public final class Encoder {
 
     private void write(Object o) {
         if (o == null) {
-            raw(nil);
+            raw(nilIsUndefined ? Atoms.UNDEFINED : Atoms.NIL);
         } else if (o instanceof Keyword k) {
             keyword(k);
         } else if (o instanceof String s) {
@@ -348,8 +349,12 @@ public final class Encoder {
 
     // ---- atoms, numbers, binaries
 
+    private static byte[] atomBesideUndefined(Keyword k) {
+        return k == Atoms.NIL_KEYWORD ? Atoms.NIL : k == Atoms.UNDEFINED_KEYWORD ? null : Atoms.of(k);
+    }
+
     private void keyword(Keyword k) {
-        byte[] atom = k == nilKeyword ? null : k == Atoms.NIL_KEYWORD ? Atoms.NIL : Atoms.of(k);
+        byte[] atom = nilIsUndefined ? atomBesideUndefined(k) : Atoms.of(k);
         if (atom != null) {
             raw(atom);
             return;
