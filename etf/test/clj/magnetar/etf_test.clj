@@ -608,6 +608,16 @@
     (etf/encode out (byte-array 1000000))
     (is (> 100000 (alength (.buffer out))))))
 
+(deftest atoms-of-each-length-are-told-apart-at-each-place
+  (let [codec (etf/codec)
+        names ["" "\u0000" "\u0000\u0000" "a" "\u0000a" "a\u0000" "ab" "abcdefg" "abcdefgh" "\u0000abcdefg" "abcdefghi" "ÿÿÿÿ" "ÿÿÿÿÿ"]]
+    (dotimes [_ 2] ; the second time from the cache
+      (doseq [text names, behind [0 1 5 20]]
+        (let [bytes ^bytes (etf/encode (keyword text))
+              array (byte-array (concat [1 2 3] bytes (repeat behind 97)))]
+          (is (= text (name (etf/decode codec array 3 (alength bytes))))))))
+    (is (= (map keyword names) (etf/decode (etf/encode (map keyword names)))))))
+
 (deftest cached-atoms-mean-those-of-the-connection
   (let [in ^Decoder (etf/decoder (etf/codec))
         atoms (object-array [:ok nil (keyword "a@b")])

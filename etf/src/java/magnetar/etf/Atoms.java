@@ -2,6 +2,9 @@ package magnetar.etf;
 
 import clojure.lang.Keyword;
 import clojure.lang.Symbol;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
@@ -28,7 +31,13 @@ final class Atoms {
     static final byte[] FALSE = bytes("false");
     static final byte[] RESERVED_BYTES = bytes("$clj");
 
-    private static final int SIZE = 2048;
+    /** Most names have no more bytes: two of them are compared as numbers. */
+    static final int SHORT = 8;
+
+    private static final VarHandle LONGS =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
+
+    private static final int SIZE = 2048; // as many as 11 bits
     private static final Written[] WRITTEN = new Written[SIZE];
     private static final Read[] READ = new Read[SIZE];
 
@@ -37,8 +46,8 @@ final class Atoms {
     /** A keyword and its atom; null for one that is not written as an atom. */
     private record Written(Keyword keyword, byte[] bytes) {}
 
-    /** The UTF-8 of an atom and its value. */
-    private record Read(byte[] utf8, Object value) {}
+    /** The UTF-8 of an atom, which for a short one is a number as well, and its value. */
+    private record Read(long packed, byte[] utf8, Object value) {}
 
     /** The term of an atom whose name has at most 255 characters, and is UTF-8. */
     static byte[] bytes(String name) {
@@ -87,6 +96,26 @@ final class Atoms {
         };
     }
 
+    /**
+     * The up to eight bytes of a short atom, as one number. It reads eight bytes at once if the array has
+     * them, and drops those behind the atom.
+     */
+    static long packed(byte[] bytes, int from, int n) {
+        if (from <= bytes.length - SHORT) {
+            return (long) LONGS.get(bytes, from) >>> 8 * (SHORT - n);
+        }
+        long packed = 0;
+        for (int i = from; i < from + n; i++) {
+            packed = packed << 8 | bytes[i] & 255;
+        }
+        return packed;
+    }
+
+    /** The place in the cache of a short atom. */
+    static int place(long packed) {
+        return (int) (packed * 0x9e3779b97f4a7c15L >>> 53);
+    }
+
     /** The place in the cache of an atom with this UTF-8. */
     static int place(byte[] bytes, int from, int to) {
         int hash = to - from;
@@ -94,6 +123,12 @@ final class Atoms {
             hash = 31 * hash + bytes[i];
         }
         return (hash ^ hash >>> 11) & SIZE - 1;
+    }
+
+    /** The value of the short atom if it is cached, else {@code missing}. */
+    static Object cached(int place, long packed, int n, Object missing) {
+        Read known = READ[place];
+        return known != null && known.packed == packed && known.utf8.length == n ? known.value : missing;
     }
 
     /** The value of the atom with this UTF-8 if it is cached, else {@code missing}. */
@@ -104,6 +139,8 @@ final class Atoms {
     }
 
     static void cache(int place, byte[] bytes, int from, int to, Object value) {
-        READ[place] = new Read(Arrays.copyOfRange(bytes, from, to), value);
+        int n = to - from;
+        long packed = n > 0 && n <= SHORT ? packed(bytes, from, n) : 0;
+        READ[place] = new Read(packed, Arrays.copyOfRange(bytes, from, to), value);
     }
 }

@@ -445,8 +445,16 @@ public final class Decoder {
     private Object atom(int n) {
         need(n);
         int to = position + n;
-        int place = Atoms.place(in, position, to);
-        Object value = Atoms.cached(place, in, position, to, MISSING);
+        int place;
+        Object value;
+        if (n > 0 && n <= Atoms.SHORT) {
+            long packed = Atoms.packed(in, position, n);
+            place = Atoms.place(packed);
+            value = Atoms.cached(place, packed, n, MISSING);
+        } else {
+            place = Atoms.place(in, position, to);
+            value = Atoms.cached(place, in, position, to, MISSING);
+        }
         if (value == MISSING) {
             value = valueOf(utf8(position, to));
             Atoms.cache(place, in, position, to, value);
