@@ -77,6 +77,14 @@
     (is (= f (decoded fun)))
     (is (= ["my" 1 3 (Pid. "a@b" 85 0 7) ["ada" '(1 2)]] [(.module f) (.arity f) (.index f) (.pid f) (.free f)]))))
 
+(deftest funs-differ-by-their-free-variables
+  (let [with-free #(decoded (.replace ^String fun "6d00000003616461" (str "6d00000003" %)))
+        numbered (map #(with-free (format "ff%04x" %)) (range 300))]
+    (is (= (with-free "ff0001") (with-free "ff0001")) "also if these are byte arrays")
+    (is (= (hash (with-free "ff0001")) (hash (with-free "ff0001"))))
+    (is (= 300 (count (distinct numbered))))
+    (is (= 300 (count (etf/decode (etf/encode (zipmap numbered (range)))))))))
+
 (deftest older-forms-are-read-and-written-in-the-newer-form
   (are [value text] (same? value (decoded text))
     :ok "836400026f6b"

@@ -72,12 +72,12 @@ public final class Fun {
     public boolean equals(Object other) {
         return other instanceof Fun f && arity == f.arity && index == f.index && oldIndex == f.oldIndex
                 && oldUniq == f.oldUniq && module.equals(f.module) && Arrays.equals(uniq, f.uniq)
-                && Objects.equals(pid, f.pid) && free.equals(f.free);
+                && Objects.equals(pid, f.pid) && Arrays.deepEquals(free.toArray(), f.free.toArray());
     }
 
     @Override
     public int hashCode() {
-        return 31 * Arrays.hashCode(uniq) + Long.hashCode(index);
+        return 31 * (31 * Arrays.hashCode(uniq) + Long.hashCode(index)) + Arrays.deepHashCode(free.toArray());
     }
 
     @Override
