@@ -25,12 +25,15 @@
       (and (= :transient type) (not= :normal why))))
 
 ;; True while the program in `run` is told to stop: an application that ends then is what was wanted.
-(defonce ^:private stopping (atom false))
+(defonce ^:private really-stopping (atom false))
+
+(defn- stopping []
+  (environment/local really-stopping ::stopping false))
 
 (defn expect-ends
   "Says whether the program stops, so that applications may end."
   [yes?]
-  (reset! stopping yes?))
+  (reset! (stopping) yes?))
 
 (declare stop-all)
 
@@ -41,7 +44,7 @@
 (defn- tell-of-end [name type why]
   (let [fatal (fatal? type why)
         event {:event :application-ended :application name :type type :reason (codec/plain why)}]
-    (when-not @stopping
+    (when-not @(stopping)
       (report/tell (assoc event :level (if fatal :error :warning)))
       (when fatal
         (proc-lib/spawn* act-on-end event)))))
