@@ -3,6 +3,7 @@
 
   simulate        runs a body under a seeded scheduler, in virtual time
   check           runs it under many schedules, and shrinks what fails
+  start-node, on-node, crash-node, restart-node, nodes   machines of a simulation
   with-virtual-clock, now   real threads, but time passes when they all wait
   await-down, eventually    wait with a limit, and without sleeping
   restart-storm   kills the children of a supervisor again and again
@@ -23,6 +24,7 @@
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.scope :as scope]
    [magnetar.test.clock :as clock]
+   [magnetar.test.nodes :as nodes]
    [magnetar.test.options :as checked]
    [magnetar.test.repeats :as repeats]
    [magnetar.test.report :as report]
@@ -101,6 +103,7 @@
     :monitor         a wait for a monitor
     :foreign-thread  another thread takes part
     :endless         more than :max-steps steps
+    :shared          two nodes share a channel, a process or a scope
     :stuck           no step for :patience-ms
     :unrepeatable    a repeated run differs, with the first event that differs
 
@@ -111,15 +114,16 @@
     :patience-ms  how many real milliseconds a step may take
     :log          true keeps the log
     :schedule     the schedule of an earlier run
-    :faults       a set of :kill, :lose-message, :delay-signals, :early-timers, :late-timers; with
-                  :fault-rate, :max-faults and :victims, a predicate on names of processes
+    :faults       a set of :kill, :crash-node, :lose-message, :delay-signals, :early-timers, :late-timers;
+                  with :fault-rate, :max-faults and :victims, a predicate on names of processes and, for
+                  :crash-node, on names of nodes
     :repeats      how often body is run again, to find out whether it is random by itself. Default 0
 
   Example:
 
     (mt/simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c))) ;=> 1
 
-  See also `check`."
+  See also `check`, `start-node`."
   [options & body]
   `(simulated-value (simulate* ~options (fn [] ~@body))))
 
@@ -195,6 +199,111 @@
   See also `simulate`."
   [options & body]
   `(check* ~options (fn [] ~@body)))
+
+;; --- nodes
+
+(defn start-node
+  "Starts a node in a simulation, and returns its name.
+
+  A node stands for a machine. It has processes, registered and global names, groups, tables, random numbers
+  and a clock of its own. It shares the schedule, the log and the passing of time with the other nodes and the
+  body. Its pids have a creation that no other start of a node has. In the log its fibers are named as in
+  \"a/server\".
+
+  A node shares no channel, process or scope with the body or another node: the run ends with
+  :magnetar.test/shared if it wakes a fiber there. It may share atoms and promises with the body, for what the
+  test notes.
+
+  Throws :magnetar.test/node-runs if a node of this name runs, and :magnetar.test/not-simulated outside of a
+  simulation. The name is a keyword.
+
+  Options:
+    :skew  by how many milliseconds its clock is ahead; below 0 it is behind. Default 0
+    :rate  how fast its clock is, from 0.5 to 2. Default 1
+
+  Example:
+
+    (mt/simulate {:seed 7}
+      (mt/start-node :a)
+      (mt/start-node :b {:skew 300 :rate 1.01})
+      (mt/on-node :a #(actor/register :server (spawn serve)))
+      (mt/on-node :b #(actor/whereis :server))) ;=> nil
+
+  See also `on-node`, `crash-node`."
+  {:added "0.2"}
+  ([name] (start-node name nil))
+  ([name options] (nodes/start name options)))
+
+(defn on-node
+  "Calls f on a fiber of the node, and returns its value.
+
+  Bindings are conveyed; context values, links and deadlines are not. It may be called on a node too, also for
+  this node itself.
+
+  Blocks until f has ended, or the node has crashed.
+
+  Throws what f throws, :magnetar.test/node-crashed if the node crashes meanwhile, and :magnetar.test/no-node
+  if it does not run.
+
+  Cancellation: ends the wait. f goes on.
+
+  Example:
+
+    (mt/on-node :a #(gs/call :counter :next))
+
+  See also `start-node`."
+  {:added "0.2"}
+  [name f]
+  (nodes/call name f))
+
+(defn crash-node
+  "Ends the node at once, as a loss of power would; returns nil.
+
+  None of its fibers runs again: no finally, no clean-up, no exit signal. None of its timers fires. What it
+  has sent is not undone. On a fiber of the node itself it does not return.
+
+  Throws :magnetar.test/no-node if the node does not run.
+
+  Example:
+
+    (mt/crash-node :a)
+
+  See also `restart-node`."
+  {:added "0.2"}
+  [name]
+  (nodes/crash name))
+
+(defn restart-node
+  "Starts a node again, and returns its name. If it runs, it crashes first.
+
+  Its clock is that of the former node. All else is as after `start-node`: nothing runs on it, and its pids
+  have a new creation.
+
+  Throws :magnetar.test/no-node if there never was a node of this name.
+
+  Example:
+
+    (mt/restart-node :a) ;=> :a
+
+  See also `crash-node`."
+  {:added "0.2"}
+  [name]
+  (nodes/restart name))
+
+(defn nodes
+  "Returns the names of the running nodes as a vector, in the order of starts.
+
+  Throws :magnetar.test/not-simulated outside of a simulation.
+
+  Example:
+
+    (mt/nodes) ;=> [:a :b]
+
+  See also `start-node`."
+  {:added "0.2"}
+  []
+  (nodes/refuse-outside "nodes")
+  (nodes/running))
 
 ;; --- restart storms
 

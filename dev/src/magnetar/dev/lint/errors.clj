@@ -17,7 +17,7 @@
 
 (def ^:private of-simulations
   "Ids that the test kit makes of the problems that the simulator finds, as in magnetar.kernel.sim.Run."
-  (map #(str "magnetar.test/" %) ["broken" "deadlock" "endless" "foreign-thread" "interrupted" "monitor" "stuck" "timed-wait"]))
+  (map #(str "magnetar.test/" %) ["broken" "deadlock" "endless" "foreign-thread" "interrupted" "monitor" "shared" "stuck" "timed-wait"]))
 
 (def ^:private run-of-a-simulation "kernel/src/java/magnetar/kernel/sim/Run.java")
 

@@ -14,7 +14,7 @@
   (-> (str s) (str/replace #"[;#:\r\n\"]" " ") (str/replace #"\s+" " ") str/trim))
 
 (defn- id [thing]
-  (str/replace (or (re-find #"^#?[\w-]+(?: \d+)?" (str thing)) "nobody") #"[^\w]" "_"))
+  (str/replace (or (re-find #"^#?[\w-]+(?: (?:[\w.-]+/)?\d+)?" (str thing)) "nobody") #"[^\w]" "_"))
 
 (defn- me [{:keys [fiber]}]
   (str "_" fiber))
@@ -38,13 +38,22 @@
     "take" (arrow (id on) "->>" (me event) (with-value what value))
     "starts" (arrow (me event) "-->>" (id on) "starts")
     "is preempted by" (over (me event) "is preempted here")
-    ("waits" "receives" "dies" "ends" "fails" "loses message" "delays" "kills")
+    ("waits" "receives" "dies" "ends" "fails" "loses message" "delays" "kills" "boots" "crashes")
     (over (me event) (str what " " on (when value (str " " value))))
     "time passes" (over (me event) (str "time passes, now " ms " ms"))
     nil))
 
-(defn- quiet? [{:keys [fiber what]}]
-  (or (and (< (long fiber) 2) (contains? #{"starts" "runs" "waits"} what))
+(defn- simulators-own
+  "The numbers of the simulator's own fibers: two of the body, and two of each node."
+  [events]
+  (into #{0 1}
+        (keep (fn [{:keys [what on]}]
+                (when (= "starts" what) (some-> (re-find #"^#(\d+) [\w.-]+/(?:timers|faults)$" (str on)) second parse-long))))
+        events))
+
+(defn- quiet? [own {:keys [fiber what on]}]
+  (or (and (own fiber) (contains? #{"starts" "runs" "waits" "ends"} what))
+      (and (= "starts" what) (own (some->> (str on) (re-find #"^#(\d+) ") second parse-long)))
       (neg? (long fiber))))
 
 (defn- participants [events lines]
@@ -56,5 +65,5 @@
 (defn diagram
   "The log of a run as a sequence diagram; of a long one, its end."
   [events]
-  (let [lines (take-last most (keep line (remove quiet? events)))]
+  (let [lines (take-last most (keep line (remove (partial quiet? (simulators-own events)) events)))]
     (str/join "\n" (concat ["sequenceDiagram"] (participants events lines) lines))))

@@ -15,7 +15,12 @@
                  :when n]
              [(parse-long n) on])))
 
-(defn- did [who {:keys [fiber point what target]}]
+(defn- node-names
+  "From the number of a start to the node."
+  [log]
+  (into {} (for [{:keys [what on value]} log :when (= "boots" what)] [(parse-long value) on])))
+
+(defn- did [who node {:keys [fiber point what target]}]
   (let [me (who fiber)
         at (str " at its point " point)]
     (case what
@@ -23,6 +28,7 @@
       :prefer (str "after " me at ", " (who target) " runs first")
       :kill (str (who target) " is killed when " me " is" at)
       :kill-passivated (str "process " target ", which is passivated, is killed when " me " is" at)
+      :crash-node (str (node target) " crashes when " me " is" at)
       :lose-message (str "the message that " me " sends" at " is lost")
       :delay-signals (str "the signal that " me " sends" at " arrives " (if (pos? (long target)) (str target " ms later") "after others have run"))
       :early-timers (str "time passes when " me " is" at)
@@ -30,8 +36,10 @@
 
 (defn- schedule-lines [{:keys [schedule run]}]
   (let [known (names (:log run))
-        who #(known % (str "#" %))]
-    (map #(str "    " (did who %)) schedule)))
+        who #(known % (str "#" %))
+        nodes (node-names (:log run))
+        node #(nodes % (str "the node of start " %))]
+    (map #(str "    " (did who node %)) schedule)))
 
 (defn undelivered
   "The messages of a log that were sent, or lost, and never received."

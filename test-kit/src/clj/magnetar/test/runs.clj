@@ -11,7 +11,7 @@
    (java.util EnumSet)
    (java.util.function Function Predicate)
    (magnetar.kernel.report Failures)
-   (magnetar.kernel.sim Choice Choice$What Config Event Run Run$Failure Run$Problem Run$Waiting Simulation Strategy)))
+   (magnetar.kernel.sim Choice Choice$What Config Event Nodes Run Run$Failure Run$Problem Run$Waiting Simulation Strategy)))
 
 (set! *warn-on-reflection* true)
 
@@ -22,6 +22,7 @@
    :prefer Choice$What/PREFER
    :kill Choice$What/KILL
    :kill-passivated Choice$What/KILL_PASSIVATED
+   :crash-node Choice$What/CRASH
    :lose-message Choice$What/LOSE
    :delay-signals Choice$What/HOLD
    :early-timers Choice$What/HURRY
@@ -47,13 +48,16 @@
       (test [_ name]
         (boolean (if chosen (chosen name) true))))))
 
+(defn- node [creation]
+  (Nodes/prefix creation))
+
 (defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults schedule] :as options}]
   (let [c (Config.)
         allowed (EnumSet/noneOf Choice$What)]
     (doseq [k (concat faults (map :what schedule))] (.add allowed (whats (if (= :kill-passivated k) :kill k)))) ; a schedule brings its own faults
     (set! (.seed c) (long seed))
     (set! (.logs c) (boolean log))
-    (set! (.text c) (reify Function (apply [_ value] (text/text value))))
+    (set! (.text c) (reify Function (apply [_ value] (binding [text/*node* node] (text/text value)))))
     (set! (.kill c) :kill)
     (set! (.victims c) (victims options))
     (set! (.faults c) allowed)

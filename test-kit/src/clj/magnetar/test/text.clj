@@ -19,6 +19,10 @@
 (defn- bounded [s]
   (if (< (long longest) (count s)) (str (subs s 0 longest) "..") s))
 
+(def ^:dynamic *node*
+  "From the creation of a pid to the name of its node and a slash, or the empty string."
+  (constantly ""))
+
 (declare text-of)
 
 (defn- items [open close texts]
@@ -49,7 +53,7 @@
   (cond
     (or (nil? value) (boolean? value) (number? value) (char? value) (instance? Named value)) (pr-str value)
     (string? value) (pr-str (bounded value))
-    (instance? Pid value) (str "pid " (.serial ^Pid value))
+    (instance? Pid value) (str "pid " (*node* (.creation ^Pid value)) (.serial ^Pid value))
     (instance? Ref value) "ref"
     (instance? Throwable value) (failure value)
     (coll? value) (or (collection depth value) (kind value))

@@ -28,6 +28,9 @@ public class Environment {
     /** The creation of simulated runs, which tells their ids from the ids of real runs. */
     protected static final int SIMULATED_CREATION = 1;
 
+    /** The nodes of simulated runs have larger creations than this one. No real run has one of them. */
+    protected static final long NODES_CREATION = Integer.MAX_VALUE;
+
     private static final long CREATION = ThreadLocalRandom.current().nextInt(SIMULATED_CREATION + 1, Integer.MAX_VALUE);
 
     private static final Scheduler SCHEDULER = Schedulers.chosen();
@@ -130,11 +133,16 @@ public class Environment {
         return made;
     }
 
+    /** Starts such a thread. */
+    protected void start(Thread thread) {
+        thread.start();
+    }
+
     /**
      * Starts such a thread without a list of the JVM holding it. Returns false, and does nothing, if that is
      * not possible.
      */
-    static boolean startUntracked(Thread thread) {
+    protected static boolean startUntracked(Thread thread) {
         return SCHEDULER.startUntracked(thread);
     }
 

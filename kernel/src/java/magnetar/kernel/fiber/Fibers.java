@@ -100,7 +100,7 @@ public final class Fibers {
     /** Starts a prepared fiber. */
     public static void begin(Fiber fiber) {
         try {
-            fiber.held.start();
+            fiber.environment().start(fiber.held);
         } catch (Throwable t) {
             discard(fiber);
             throw t;

@@ -3,8 +3,8 @@ package magnetar.kernel.fiber;
 import java.util.function.Supplier;
 
 /**
- * A table with one instance for the real environment and one for each simulation, for example the names of
- * processes. So entries that one simulation leaves behind do not affect the next.
+ * A table with one instance for the real environment, one for each simulation, and one for each node of it, for
+ * example the names of processes. So entries that one simulation leaves behind do not affect the next.
  *
  * @param <T> the table
  */
@@ -25,6 +25,11 @@ public final class PerEnvironment<T> {
     /** A table of simulations only. */
     public static <T> PerEnvironment<T> ofSimulations(Supplier<T> make) {
         return new PerEnvironment<>(null, make);
+    }
+
+    /** The table of a simulated environment. */
+    public T of(Environment simulated) {
+        return simulated.local(this, make);
     }
 
     /**

@@ -62,14 +62,15 @@ public final class Startup {
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker OnCancel OnCancel$Call OnCancel$Limit Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
+            network: Member Network Network$Events View
             inspect: FiberInfo Locals Locals$Frame Locals$Inside RuntimeInfo SocketNames Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """
             sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Signal
-                DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names
-                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment Simulation
-                Simulation$1 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
+                DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names NodeCall Nodes
+                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment SimNode Simulation
+                Simulation$1 Simulation$2 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
                 Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
 

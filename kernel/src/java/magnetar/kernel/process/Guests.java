@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.Set;
 import java.util.function.Consumer;
 
 /**
@@ -44,6 +45,13 @@ final class Guests {
         partOf(guest).unlink(guest);
     }
 
+    /** Removes these processes, as far as they are in the list. */
+    static void removeAll(Set<LocalProcess> some) {
+        for (Guests part : PARTS) {
+            part.unlinkAll(some);
+        }
+    }
+
     /** Passes each of them to the visitor, which must be short and not call this class. Allocates nothing. */
     static void each(Consumer<LocalProcess> visit) {
         for (Guests part : PARTS) {
@@ -70,6 +78,16 @@ final class Guests {
         }
         g.before = null;
         g.after = null;
+    }
+
+    private synchronized void unlinkAll(Set<LocalProcess> some) {
+        for (Spawn.OnThread g = first; g != null; ) {
+            Spawn.OnThread next = g.after;
+            if (some.contains(g)) {
+                unlink(g);
+            }
+            g = next;
+        }
     }
 
     private synchronized void eachHere(Consumer<LocalProcess> visit) {

@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.Set;
 import java.util.function.Consumer;
 
 /**
@@ -45,6 +46,13 @@ final class Passivated {
         partOf(waiter).unlink(waiter);
     }
 
+    /** Removes these processes, as far as they are in the list. */
+    static void removeAll(Set<LocalProcess> some) {
+        for (Passivated part : PARTS) {
+            part.unlinkAll(some);
+        }
+    }
+
     /** Passes each of them to the visitor, which must be short and not call this class. Allocates nothing. */
     static void each(Consumer<LocalProcess> visit) {
         for (Passivated part : PARTS) {
@@ -76,6 +84,16 @@ final class Passivated {
         }
         w.before = null;
         w.after = null;
+    }
+
+    private synchronized void unlinkAll(Set<LocalProcess> some) {
+        for (PassivatedWaiter w = first; w != null; ) {
+            PassivatedWaiter next = w.after;
+            if (some.contains(w.process())) {
+                unlink(w);
+            }
+            w = next;
+        }
     }
 
     private synchronized void eachHere(Consumer<LocalProcess> visit) {

@@ -101,11 +101,10 @@ public final class ProcessTable {
      */
     public static List<LocalProcess> all() {
         Set<LocalProcess> simulated = SIMULATED.current();
-        Set<LocalProcess> all = new LinkedHashSet<>(); // a process may change lists and be met twice
         if (simulated != null) {
-            addLive(simulated, all);
-            return all.stream().sorted(Comparator.comparing(LocalProcess::pid)).toList();
+            return live(simulated);
         }
+        Set<LocalProcess> all = new LinkedHashSet<>(); // a process may change lists and be met twice
         Guests.each(p -> addLive(p, all));
         // Each list is read twice: a process is in at least one of them at each instant, but may change to
         // the other between two reads.
@@ -114,6 +113,22 @@ public final class ProcessTable {
         }
         all.removeIf(p -> p.pid().creation() != Environment.REAL.creation());
         return List.copyOf(all);
+    }
+
+    private static List<LocalProcess> live(Set<LocalProcess> simulated) {
+        return simulated.stream().filter(ProcessTable::isLive).sorted(Comparator.comparing(LocalProcess::pid)).toList();
+    }
+
+    /** All processes of this simulated environment that are not dead, ordered by pid. */
+    public static List<LocalProcess> all(Environment simulated) {
+        return live(SIMULATED.of(simulated));
+    }
+
+    /** Removes the processes of this simulated environment, which has ended, from the lists that hold those without a fiber of their own. */
+    public static void forget(Environment simulated) {
+        Set<LocalProcess> gone = SIMULATED.of(simulated);
+        Passivated.removeAll(gone);
+        Guests.removeAll(gone);
     }
 
     /**
@@ -151,12 +166,6 @@ public final class ProcessTable {
     public static List<LocalProcess> atRest() {
         return SIMULATED.current().stream().filter(p -> p.pid().process() == p && p.mailbox() instanceof OpenMailbox open && open.holdsOneAtRest())
                 .sorted(Comparator.comparing(LocalProcess::pid)).toList();
-    }
-
-    private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {
-        for (LocalProcess p : some) {
-            addLive(p, all);
-        }
     }
 
     private static void addLive(LocalProcess p, Set<LocalProcess> all) {

@@ -231,8 +231,7 @@ public final class Spawn {
 
     /** True if the process is of the real environment and the current fiber is in a simulation. */
     private static boolean isOfOutside(LocalProcess process) {
-        Environment here = Environment.current();
-        return here != Environment.REAL && process.pid().creation() != here.creation();
+        return process.pid().creation() == Environment.REAL.creation() && Environment.current() != Environment.REAL;
     }
 
     /**

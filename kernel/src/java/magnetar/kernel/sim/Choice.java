@@ -8,7 +8,7 @@ package magnetar.kernel.sim;
  * @param point how many choice points of this kind that fiber had reached: switch points, ends and parks,
  *     messages or signals
  * @param what the kind of choice
- * @param target the number of the fiber, of the process, or of milliseconds; -1 without a target
+ * @param target the number of the fiber, of the process, of the node, or of milliseconds; -1 without a target
  */
 public record Choice(int fiber, int point, What what, int target) {
     /** What can be chosen. */
@@ -21,6 +21,8 @@ public record Choice(int fiber, int point, What what, int target) {
         KILL,
         /** A passivated process is killed. The target is its serial number. */
         KILL_PASSIVATED,
+        /** A node crashes. The target is the number of its start. */
+        CRASH,
         /** A message is lost. */
         LOSE,
         /**
@@ -48,7 +50,7 @@ public record Choice(int fiber, int point, What what, int target) {
 
     private Place place() {
         return switch (what) {
-            case PREEMPT, KILL, KILL_PASSIVATED, HURRY -> Place.SWITCH;
+            case PREEMPT, KILL, KILL_PASSIVATED, CRASH, HURRY -> Place.SWITCH;
             case PREFER -> Place.REST;
             case LOSE -> Place.MESSAGE;
             case HOLD -> Place.SIGNAL;

@@ -13,16 +13,34 @@ import magnetar.kernel.sim.Choice.Place;
  * @param runnable the other fibers that can run, in the order in which they became runnable
  * @param victims the fibers whose processes may be killed here
  * @param passivated the passivated processes that may be killed here
+ * @param nodes the nodes that may crash here
  * @param timers true if time may pass here
  */
-record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, boolean timers) {
+record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, List<SimNode> nodes,
+        boolean timers) {
     /** The next choice point of this kind of the fiber, without faults. */
     static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable) {
-        return at(fiber, place, runnable, List.of(), List.of(), false);
+        return at(fiber, place, runnable, List.of(), List.of(), List.of(), false);
     }
 
-    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, boolean timers) {
-        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, passivated, timers);
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, List<SimNode> nodes,
+            boolean timers) {
+        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, passivated, nodes, timers);
+    }
+
+    /** True if nothing can be chosen here. */
+    boolean isEmpty() {
+        return runnable.isEmpty() && victims.isEmpty() && passivated.isEmpty() && nodes.isEmpty();
+    }
+
+    /** The node of this start, or null. */
+    SimNode node(int number) {
+        for (SimNode n : nodes) {
+            if (n.number == number) {
+                return n;
+            }
+        }
+        return null;
     }
 
     /** True if the fiber can continue. */

@@ -28,7 +28,7 @@ public final class Config {
     public int maxFaults = Integer.MAX_VALUE;
     /** The kinds of faults. */
     public Set<Choice.What> faults = EnumSet.noneOf(Choice.What.class);
-    /** The labels of the processes that may be killed. */
+    /** The labels of the processes that may be killed, and the names of the nodes that may crash. */
     public Predicate<String> victims = name -> true;
     /** The exit reason of kills. */
     public Object kill;

@@ -2,6 +2,7 @@ package magnetar.kernel.sim;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongFunction;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
@@ -17,9 +18,9 @@ final class EventLog {
     private final List<Event> events = new ArrayList<>();
     private Run.Fullest fullest = new Run.Fullest(null, 0);
 
-    EventLog(Config config, List<SimFiber> fibers) {
+    EventLog(Config config, List<SimFiber> fibers, LongFunction<String> nodes) {
         this.config = config;
-        this.names = new Names(fibers);
+        this.names = new Names(fibers, nodes);
     }
 
     Names names() {

@@ -100,6 +100,12 @@ final class FailureReport {
                 + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
+    /** Called if the fiber has woken a fiber or a process of another node. */
+    void shared(SimFiber f, String other) {
+        stop("SHARED", f + where(f.line()) + ", meets " + other + ", which is on another node: nodes share no channel, process or scope, as "
+                + "two machines share none. Let on-node run the function on that node, or send bytes through a network.");
+    }
+
     /** Called if the fiber's wait for a monitor has ended, although no fiber of the simulation could run. */
     void notified(SimFiber f) {
         stop("FOREIGN_THREAD", f + where(f.line()) + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "

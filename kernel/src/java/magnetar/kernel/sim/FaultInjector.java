@@ -13,28 +13,33 @@ import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
 /**
- * The fault injector of a simulation: it kills processes, loses messages and delays signals. One of the
- * simulator's own fibers does the kills and delivers the delayed signals.
+ * The fault injector of a simulation, or of a node of it: it kills processes, loses messages and delays signals.
+ * One of the simulator's own fibers does the kills and delivers the delayed signals, in the environment that they
+ * belong to.
  *
  * <p>Invariant: that fiber kills at the chosen step. While it delivers a signal, no victim is chosen.
  */
 final class FaultInjector implements Runnable {
     private static final long MILLI = 1_000_000;
 
-    private final Simulation simulation;
+    private final SimEnvironment environment;
     private final DelayedSignals delayed = new DelayedSignals();
 
     // Only accessed on the carrier, or by the fiber that it runs.
     private LocalProcess victim;
     private boolean delivers;
 
-    FaultInjector(Simulation simulation) {
-        this.simulation = simulation;
+    FaultInjector(SimEnvironment environment) {
+        this.environment = environment;
+    }
+
+    private Simulation simulation() {
+        return environment.simulation;
     }
 
     @Override
     public void run() {
-        while (!simulation.ending) {
+        while (!simulation().ending) {
             LockSupport.park(this);
             kill();
             deliver();
@@ -47,7 +52,7 @@ final class FaultInjector implements Runnable {
         LocalProcess p = victim;
         victim = null;
         if (p != null) {
-            Send.exit(p.pid(), simulation.config.kill);
+            Send.exit(p.pid(), simulation().config.kill);
         }
     }
 
@@ -56,26 +61,21 @@ final class FaultInjector implements Runnable {
         return victim == null;
     }
 
-    private boolean mayKill(SimFiber me) {
-        return me.number != Simulation.FAULTS && victim == null && !delivers && simulation.config.may(What.KILL);
+    /** True while it delivers a signal. */
+    boolean isDelivering() {
+        return delivers;
     }
 
-    /** The passivated processes, which have no fiber, that may be killed at a switch point of this fiber. */
-    List<LocalProcess> passivated(SimFiber me) {
-        if (!mayKill(me)) {
-            return List.of();
-        }
-        return ProcessTable.atRest().stream().filter(p -> p.pid().label() != null && simulation.config.victims.test(p.pid().label())).toList();
+    /** The passivated processes of this environment, which have no fiber, that may be killed. */
+    List<LocalProcess> passivated() {
+        return ProcessTable.atRest().stream().filter(p -> p.pid().label() != null && simulation().config.victims.test(p.pid().label())).toList();
     }
 
-    /** The fibers whose processes may be killed at a switch point of this fiber. */
-    List<SimFiber> victims(SimFiber me) {
-        if (!mayKill(me)) {
-            return List.of();
-        }
+    /** The fibers whose processes may be killed. */
+    static List<SimFiber> victims(Simulation simulation) {
         List<SimFiber> possible = new ArrayList<>();
         for (SimFiber f : simulation.fibers()) {
-            if (!f.ended && f.thread.getState() != Thread.State.NEW && f.process() != null && simulation.config.victims.test(f.name)) {
+            if (!f.ended && !f.isGone() && f.thread.getState() != Thread.State.NEW && f.process() != null && simulation.config.victims.test(f.name)) {
                 possible.add(f);
             }
         }
@@ -84,26 +84,22 @@ final class FaultInjector implements Runnable {
 
     void strike(LocalProcess target) {
         victim = target;
-        simulation.log("kills", target.pid(), null);
+        simulation().log("kills", target.pid(), null);
         wake();
-        simulation.leave(fiber());
-    }
-
-    private SimFiber fiber() {
-        return simulation.fibers().get(Simulation.FAULTS);
+        simulation().leave(environment.injector);
     }
 
     private void wake() {
-        LockSupport.unpark(fiber().thread);
+        LockSupport.unpark(environment.injector.thread);
     }
 
     // --- lost messages
     // -----------------------------------------------------------------------------------------------
 
     boolean loses(Object to, Object message) {
-        Choice c = simulation.fault(What.LOSE, Place.MESSAGE);
+        Choice c = simulation().fault(What.LOSE, Place.MESSAGE);
         if (c != null) {
-            simulation.log("loses message", to, message);
+            simulation().log("loses message", to, message);
         }
         return c != null;
     }
@@ -113,7 +109,7 @@ final class FaultInjector implements Runnable {
 
     /** False if signals arrive when they are sent. */
     boolean delaysSignals() {
-        return !simulation.ending && simulation.config.may(What.HOLD);
+        return !simulation().ending && simulation().config.may(What.HOLD);
     }
 
     /** True if no delayed signal is left. */
@@ -126,17 +122,18 @@ final class FaultInjector implements Runnable {
      * receiver is delayed.
      */
     boolean delays(Object from, Object to, Object what, Runnable arrival) {
-        Choice c = simulation.fault(What.HOLD, Place.SIGNAL);
+        Choice c = simulation().fault(What.HOLD, Place.SIGNAL);
         boolean isBehind = delayed.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isSeeded();
         if (c == null && !isBehind) {
             return false;
         }
-        long due = delayed.take(from, to, simulation.now + (c == null ? 0 : c.target() * MILLI), arrival);
-        simulation.log("delays", to, what);
-        if (due <= simulation.now) {
+        long now = environment.nanoTime();
+        long due = delayed.take(from, to, now + (c == null ? 0 : c.target() * MILLI), arrival);
+        simulation().log("delays", to, what);
+        if (due <= now) {
             wake();
         } else {
-            Wheel.of(simulation.environment).add(new Timer(due) {
+            Wheel.of(environment).add(new Timer(due) {
                 @Override
                 protected void expire() {
                     wake();
@@ -150,13 +147,13 @@ final class FaultInjector implements Runnable {
     void deliverDelayed(Object from, Object to) {
         for (DelayedSignals.Signal l = delayed.first(from, to); l != null; l = delayed.first(from, to)) {
             if (!delayed.deliver(l)) {
-                simulation.letOthersRun(); // another fiber is delivering it
+                simulation().letOthersRun(); // another fiber is delivering it
             }
         }
     }
 
     private void deliver() {
-        for (DelayedSignals.Signal l = delayed.next(simulation.now); l != null && !simulation.ending; l = delayed.next(simulation.now)) {
+        for (DelayedSignals.Signal l = delayed.next(environment.nanoTime()); l != null && !simulation().ending; l = delayed.next(environment.nanoTime())) {
             delivers = true;
             delayed.deliver(l);
             delivers = false;

@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongFunction;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.process.Pid;
 
@@ -12,9 +13,12 @@ final class Names {
     private final Map<Object, String> names = new IdentityHashMap<>(); // looked up only, never iterated
     private final Map<String, Integer> counts = new HashMap<>();
     private final List<SimFiber> fibers;
+    private final LongFunction<String> nodes;
 
-    Names(List<SimFiber> fibers) {
+    /** Names, where {@code nodes} is from a creation to what the names of its processes begin with. */
+    Names(List<SimFiber> fibers, LongFunction<String> nodes) {
         this.fibers = fibers;
+        this.nodes = nodes;
     }
 
     String of(Object object) {
@@ -22,6 +26,8 @@ final class Names {
             case null -> null;
             case String s -> s;
             case SimFiber f -> f.toString();
+            case SimNode n -> n.toString();
+            case NodeCall c -> c.toString();
             case Pid p -> names.computeIfAbsent(p, this::ofProcess);
             case List<?> many -> String.join(", ", many.stream().map(this::of).toList());
             default -> names.computeIfAbsent(object, this::name);
@@ -35,7 +41,7 @@ final class Names {
                 return f.toString();
             }
         }
-        return "process " + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
+        return "process " + nodes.apply(((Pid) pid).creation()) + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
     }
 
     /** The class without what differs between JVMs: the numbers of functions, the addresses of lambdas. */

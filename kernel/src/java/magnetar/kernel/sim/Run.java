@@ -22,7 +22,7 @@ public record Run(Object value, Throwable error, Problem problem, List<Choice> c
     /**
      * What stopped a simulation.
      *
-     * @param kind DEADLOCK, TIMED_WAIT, MONITOR, FOREIGN_THREAD, ENDLESS, STUCK, INTERRUPTED or BROKEN
+     * @param kind DEADLOCK, TIMED_WAIT, MONITOR, FOREIGN_THREAD, SHARED, ENDLESS, STUCK, INTERRUPTED or BROKEN
      * @param sentence what is wrong and what to do
      * @param waiting the fibers that have not ended
      */

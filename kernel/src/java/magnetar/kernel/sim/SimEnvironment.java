@@ -6,20 +6,42 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.time.Wheel;
 
 /**
- * The runtime environment of one simulation: clock, random numbers, threads. It passes all decisions to the
- * {@link Simulation}.
+ * The runtime environment of one simulation, or of one node of it: clock, random numbers, threads. It passes all
+ * decisions to the {@link Simulation}.
  */
-final class SimEnvironment extends Environment {
+class SimEnvironment extends Environment {
     private static final Method NEW_THREAD = open();
 
     final Simulation simulation;
+    final FaultInjector faults = new FaultInjector(this);
     private final Random random;
+
+    // The simulator's own fibers, set when it starts them.
+    SimFiber timers;
+    SimFiber injector;
 
     SimEnvironment(Simulation simulation, long seed) {
         this.simulation = simulation;
         this.random = new Random(seed);
+    }
+
+    /** What the names of its fibers begin with. */
+    String prefix() {
+        return "";
+    }
+
+    /** True if it has crashed: none of its fibers runs again. */
+    boolean isGone() {
+        return false;
+    }
+
+    /** When its timers have to be checked next, on the clock of the simulation; {@link Long#MAX_VALUE} without timers. */
+    long nextNanos() {
+        return Wheel.of(this).nextNanos();
     }
 
     private static Method open() {
@@ -66,7 +88,10 @@ final class SimEnvironment extends Environment {
 
     @Override
     public Thread newThread(String name, Runnable task) {
-        SimFiber fiber = simulation.newFiber(name);
+        if (task instanceof LocalProcess p && p.pid().creation() != creation()) {
+            simulation.recordShared(p); // a passivated process of another node
+        }
+        SimFiber fiber = simulation.newFiber(this, name);
         try {
             fiber.thread = (Thread) NEW_THREAD.invoke(null, fiber, name, 0, task);
         } catch (ReflectiveOperationException e) {
@@ -87,7 +112,7 @@ final class SimEnvironment extends Environment {
 
     @Override
     protected boolean isExpiring() {
-        return simulation.isExpiring();
+        return simulation.isRunning(timers);
     }
 
     @Override
@@ -107,31 +132,31 @@ final class SimEnvironment extends Environment {
 
     @Override
     protected void recordForeignWake(Thread woken) {
-        simulation.recordForeignWake(woken);
+        simulation.recordForeignWake(this, woken);
     }
 
     @Override
     protected boolean isLost(Object to, Object message) {
-        return simulation.faults().loses(to, message);
+        return faults.loses(to, message);
     }
 
     @Override
     protected boolean delaysSignals() {
-        return simulation.faults().delaysSignals();
+        return faults.delaysSignals();
     }
 
     @Override
     protected boolean isDelayed(Object from, Object to, Object what, Runnable arrival) {
-        return simulation.faults().delays(from, to, what, arrival);
+        return faults.delays(from, to, what, arrival);
     }
 
     @Override
     protected void deliverDelayed(Object from, Object to) {
-        simulation.faults().deliverDelayed(from, to);
+        faults.deliverDelayed(from, to);
     }
 
     @Override
     protected boolean keepsFailure(String site, Throwable error) {
-        return simulation.keepsFailure(site, error);
+        return simulation.keepsFailure(prefix() + site, error);
     }
 }

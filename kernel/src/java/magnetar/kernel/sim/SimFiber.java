@@ -11,6 +11,7 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
+import magnetar.kernel.sched.Schedulers;
 
 /**
  * A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission tells which
@@ -19,7 +20,7 @@ import magnetar.kernel.process.ProcessTable;
 final class SimFiber implements Executor {
     final int number;
     final String name;
-    final Simulation simulation;
+    final SimEnvironment environment;
     Thread thread;
 
     // Only accessed on the carrier, or by the fiber that it runs.
@@ -27,11 +28,12 @@ final class SimFiber implements Executor {
     Runnable task; // the continuation to run next, if it is runnable
     private Runnable own; // its continuation, which never changes
     boolean ended;
+    boolean isOfProgram = true; // false for the simulator's own fibers
 
-    SimFiber(Simulation simulation, int number, String name) {
-        this.simulation = simulation;
+    SimFiber(SimEnvironment environment, int number, String name) {
+        this.environment = environment;
         this.number = number;
-        this.name = name == null || name.isEmpty() ? "unnamed" : name;
+        this.name = environment.prefix() + (name == null || name.isEmpty() ? "unnamed" : name);
     }
 
     /**
@@ -42,7 +44,7 @@ final class SimFiber implements Executor {
     public void execute(Runnable next) {
         own = own == null ? next : own;
         if (own == next) {
-            simulation.submit(this, next);
+            environment.simulation.submit(this, next);
         } else {
             throw new RejectedExecutionException(Simulation.refuse("A virtual thread was started in a simulation"));
         }
@@ -52,9 +54,14 @@ final class SimFiber implements Executor {
         return thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
     }
 
-    /** False for the simulator's own fibers. */
-    boolean isOfProgram() {
-        return number >= Simulation.BODY;
+    /** True if its node has crashed, so that it never runs again. */
+    boolean isGone() {
+        return environment.isGone();
+    }
+
+    /** False if it never runs again. Where the JVM lists its thread, it ends with the simulation. */
+    boolean mayRun() {
+        return !isGone() || environment.simulation.ending && !Schedulers.chosen().startsUntracked();
     }
 
     /** The live process that it was started for, or null. */
@@ -72,7 +79,7 @@ final class SimFiber implements Executor {
 
     int openCalls() {
         int n = 0;
-        for (LocalProcess p : ProcessTable.all()) {
+        for (LocalProcess p : ProcessTable.all(environment)) {
             n += p.fiber() == fiber() ? Monitors.openCalls(p) : 0;
         }
         return n;
@@ -89,6 +96,9 @@ final class SimFiber implements Executor {
     /** What it waits for, in words. */
     private String wait(Names names) {
         Object blocker = LockSupport.getBlocker(thread);
+        if (blocker instanceof NodeCall c) {
+            return c.toString();
+        }
         if (blocker instanceof Parked p) {
             return p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on()));
         }

@@ -4,11 +4,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
 
@@ -27,6 +30,7 @@ import magnetar.kernel.time.Wheel;
  *       monitor of the kernel that both environments share.
  *   <li>Time passes only while no fiber can run, by a small step while one fiber runs alone for long, or
  *       where a fault makes it pass.
+ *   <li>A fiber of a node that has crashed is in {@code runnable} no more, whatever wakes it.
  * </ol>
  *
  * <p>Sources: the simulation of FoundationDB (one thread, virtual time, faults from the seed), Shuttle and
@@ -36,8 +40,7 @@ import magnetar.kernel.time.Wheel;
  */
 public final class Simulation {
     private static final int TIMERS = 0;
-    static final int FAULTS = 1;
-    static final int BODY = 2;
+    private static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
     private static final int ASIDE_STEPS = 100_000;
     private static final long ALONE_NANOS = 1_000_000;
@@ -45,14 +48,15 @@ public final class Simulation {
     private static int running; // guarded by the class
 
     final Config config;
-    final SimEnvironment environment;
+    private final SimEnvironment environment;
     private final Strategy strategy;
     private final EventLog log;
-    private final FaultInjector faults = new FaultInjector(this);
     private final FailureReport report = new FailureReport(this);
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
+    private final List<SimEnvironment> environments = new ArrayList<>(); // that of the body, then the running nodes
+    private final List<SimNode> started = new ArrayList<>(); // all nodes, also those that have crashed
     private final List<SimFiber> fibers = new ArrayList<>();
     private final List<SimFiber> runnable = new ArrayList<>();
     private final List<Choice> choices = new ArrayList<>();
@@ -78,7 +82,8 @@ public final class Simulation {
         this.config = config;
         this.strategy = strategy;
         this.environment = new SimEnvironment(this, config.seed);
-        this.log = new EventLog(config, fibers);
+        environments.add(environment);
+        this.log = new EventLog(config, fibers, this::prefix);
     }
 
     /** True if {@code java.lang} is open, which a simulation needs. */
@@ -165,10 +170,28 @@ public final class Simulation {
     }
 
     private void begin(Callable<?> body) {
-        Fibers.start("timers", Fibers.Hold.STRONG, this::expireTimers);
-        Fibers.start("faults", Fibers.Hold.STRONG, faults);
+        startOwn(environment);
         runAll();
         Fibers.start("body", Fibers.Hold.STRONG, () -> doBody(body));
+    }
+
+    /** Starts the simulator's own fibers in this environment. */
+    private void startOwn(SimEnvironment in) {
+        in.timers = startOwn(in, "timers", () -> expireTimers(in));
+        in.injector = startOwn(in, "faults", in.faults);
+    }
+
+    private SimFiber startOwn(SimEnvironment in, String name, Runnable work) {
+        Fiber fiber = Fibers.prepare(in, name, null, new FiberBody() {
+            @Override
+            protected void execute() {
+                work.run();
+            }
+        });
+        SimFiber own = fibers.getLast();
+        own.isOfProgram = false;
+        Fibers.begin(fiber);
+        return own;
     }
 
     private void doBody(Callable<?> body) {
@@ -184,12 +207,21 @@ public final class Simulation {
             SimFiber f = choose();
             if (f != null) {
                 step(f);
-            } else if (fibers.get(BODY).ended && faults.hasDelivered()) {
+            } else if (fibers.get(BODY).ended && hasDelivered()) {
                 return;
             } else if (!passTime() && !isForeignerNear()) {
                 report.stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
             }
         }
+    }
+
+    private boolean hasDelivered() {
+        for (SimEnvironment e : environments) {
+            if (!e.faults.hasDelivered()) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Waits a little, so that another thread that could run a fiber is reported instead of a deadlock. */
@@ -304,7 +336,7 @@ public final class Simulation {
 
     /** Lets time pass up to the next timer; false without a timer. */
     boolean passTime() {
-        long due = Wheel.of(environment).nextNanos();
+        long due = nextNanos();
         if (due == Long.MAX_VALUE) {
             return false;
         }
@@ -313,9 +345,22 @@ public final class Simulation {
         return true;
     }
 
+    /** When a timer of any environment is due next, or {@link Long#MAX_VALUE}. */
+    private long nextNanos() {
+        long first = Long.MAX_VALUE;
+        for (SimEnvironment e : environments) {
+            first = Math.min(first, e.nextNanos());
+        }
+        return first;
+    }
+
     private void wakeTimers() {
         log(fibers.get(TIMERS), "time passes", null, null);
-        LockSupport.unpark(fibers.get(TIMERS).thread);
+        for (SimEnvironment e : environments) {
+            if (e.nextNanos() <= now) {
+                LockSupport.unpark(e.timers.thread);
+            }
+        }
     }
 
     /**
@@ -324,7 +369,7 @@ public final class Simulation {
      */
     private void passALittle() {
         now += ALONE_NANOS;
-        if (Wheel.of(environment).nextNanos() <= now) {
+        if (nextNanos() <= now) {
             wakeTimers();
         }
     }
@@ -337,22 +382,22 @@ public final class Simulation {
     // --- the simulator's own fibers
     // ----------------------------------------------------------------------------------
 
-    private void expireTimers() {
+    private void expireTimers(SimEnvironment of) {
         while (!ending) {
             LockSupport.park(this);
-            Wheel.of(environment).expireDue();
+            Wheel.of(of).expireDue();
         }
     }
 
-    boolean isExpiring() {
-        SimFiber f = current;
-        return f != null && f.number == TIMERS;
+    /** True if this fiber runs now. */
+    boolean isRunning(SimFiber f) {
+        return f != null && f == current;
     }
 
     // --- called by fibers --------------------------------------------------------------------------------------------
 
-    SimFiber newFiber(String name) {
-        SimFiber f = new SimFiber(this, fibers.size(), name);
+    SimFiber newFiber(SimEnvironment in, String name) {
+        SimFiber f = new SimFiber(in, fibers.size(), name);
         fibers.add(f);
         log("starts", f, null);
         return f;
@@ -372,8 +417,15 @@ public final class Simulation {
         LockSupport.unpark(carrier);
     }
 
+    /** Lets the fiber of a crashed node run again, which could run when it crashed. */
+    void resume(SimFiber f) {
+        if (f.task != null) {
+            runnable.add(f);
+        }
+    }
+
     private void makeRunnable(SimFiber f, Runnable task) {
-        if (f.task == null) { // otherwise its stack was requested, and the JVM submits it again
+        if (f.task == null && f.mayRun()) { // otherwise its stack was requested, and the JVM submits it again
             runnable.add(f);
         }
         f.task = task;
@@ -393,9 +445,22 @@ public final class Simulation {
         return ((SimEnvironment) Simulated.environment()).simulation.report.refuse(what);
     }
 
-    void recordForeignWake(Thread woken) {
+    void recordForeignWake(SimEnvironment waker, Thread woken) {
+        if (!isHere() || ending) {
+            return;
+        }
+        for (SimFiber f : fibers) {
+            if (f.thread == woken) {
+                report.shared(current, f + " at " + f.line());
+                return;
+            }
+        }
+        report.wokeForeign(current, woken);
+    }
+
+    void recordShared(Object process) {
         if (isHere() && !ending) {
-            report.wokeForeign(current, woken);
+            report.shared(current, process.toString());
         }
     }
 
@@ -427,14 +492,42 @@ public final class Simulation {
             leave(null);
             return;
         }
-        boolean hurries = me.number != FAULTS && faults.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
-                && Wheel.of(environment).nextNanos() != Long.MAX_VALUE;
-        List<SimFiber> victims = faults.victims(me);
-        List<LocalProcess> passivated = faults.passivated(me);
-        ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, passivated, hurries);
-        if (!runnable.isEmpty() || !victims.isEmpty() || !passivated.isEmpty()) {
+        ChoicePoint p = switchPoint(me);
+        if (!p.isEmpty()) {
             decide(p);
         }
+    }
+
+    private ChoicePoint switchPoint(SimFiber me) {
+        boolean free = !isInjector(me) && isFree();
+        boolean hurries = free && config.may(Choice.What.HURRY) && !runnable.isEmpty() && nextNanos() != Long.MAX_VALUE;
+        boolean kills = free && config.may(Choice.What.KILL) && !isDelivering();
+        List<SimFiber> victims = kills ? FaultInjector.victims(this) : List.of();
+        List<LocalProcess> passivated = kills ? me.environment.faults.passivated() : List.of();
+        List<SimNode> nodes = free && config.may(Choice.What.CRASH) ? nodes().stream().filter(n -> config.victims.test(n.name)).toList() : List.of();
+        return ChoicePoint.at(me, Place.SWITCH, runnable, victims, passivated, nodes, hurries);
+    }
+
+    private static boolean isInjector(SimFiber f) {
+        return f == f.environment.injector;
+    }
+
+    private boolean isFree() {
+        for (SimEnvironment e : environments) {
+            if (!e.faults.isFree()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private boolean isDelivering() {
+        for (SimEnvironment e : environments) {
+            if (e.faults.isDelivering()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private boolean isEndless(SimFiber me) {
@@ -454,8 +547,9 @@ public final class Simulation {
         switch (c.what()) {
             case PREEMPT -> preempt(p.runnable(c.target()));
             case HURRY -> passTime();
-            case KILL -> faults.strike(fibers.get(c.target()).process());
-            case KILL_PASSIVATED -> faults.strike(p.passivated(c.target()));
+            case KILL -> fibers.get(c.target()).environment.faults.strike(fibers.get(c.target()).process());
+            case KILL_PASSIVATED -> p.fiber().environment.faults.strike(p.passivated(c.target()));
+            case CRASH -> crash(p.node(c.target()));
             default -> throw new AssertionError(c);
         }
     }
@@ -503,10 +597,6 @@ public final class Simulation {
         return c;
     }
 
-    FaultInjector faults() {
-        return faults;
-    }
-
     List<SimFiber> fibers() {
         return fibers;
     }
@@ -520,6 +610,87 @@ public final class Simulation {
             log("fails", site, failed);
         }
         return true;
+    }
+
+    // --- nodes -------------------------------------------------------------------------------------------------------
+
+    /** The nodes that run, in the order of their starts. */
+    List<SimNode> nodes() {
+        List<SimNode> nodes = new ArrayList<>();
+        for (SimEnvironment e : environments) {
+            if (e instanceof SimNode n) {
+                nodes.add(n);
+            }
+        }
+        return nodes;
+    }
+
+    String prefix(long creation) {
+        for (SimNode n : started) {
+            if (n.creation() == creation) {
+                return n.prefix();
+            }
+        }
+        return "";
+    }
+
+    /** The running node of this name, or null. */
+    SimNode node(String name) {
+        for (SimNode n : nodes()) {
+            if (n.name.equals(name)) {
+                return n;
+            }
+        }
+        return null;
+    }
+
+    /** The last node that was started with this name, or null. */
+    SimNode lastOf(String name) {
+        for (SimNode n : started.reversed()) {
+            if (n.name.equals(name)) {
+                return n;
+            }
+        }
+        return null;
+    }
+
+    void restart(String name) {
+        SimNode before = lastOf(name);
+        if (!before.isGone()) {
+            crash(before);
+        }
+        start(name, before.offset, before.drift);
+    }
+
+    SimNode start(String name, long offset, long drift) {
+        SimNode node = new SimNode(this, name, started.size() + 1, offset, drift);
+        started.add(node);
+        log("boots", node, node.number);
+        environments.add(node);
+        startOwn(node);
+        return node;
+    }
+
+    NodeCall begin(SimNode node, Callable<?> function) {
+        NodeCall call = new NodeCall(node, function);
+        node.calls.add(call);
+        Fibers.begin(Fibers.prepare(node, "call", null, call));
+        return call;
+    }
+
+    /** Crashes the node. Does not return on a fiber of that node. */
+    void crash(SimNode node) {
+        log("crashes", node, null);
+        node.vanish();
+        environments.remove(node);
+        runnable.removeIf(SimFiber::isGone);
+        stalled.removeGone();
+        ProcessTable.forget(node);
+        List.copyOf(node.onCrash).forEach(Runnable::run);
+        List.copyOf(node.calls).forEach(NodeCall::crash);
+        while (current != null && current.isGone()) {
+            leave(null); // the last time it runs
+        }
     }
 
     // --- the log -----------------------------------------------------------------------------------------------------
@@ -544,8 +715,8 @@ public final class Simulation {
     /** The fibers that have not ended. */
     List<Run.Waiting> waiting() {
         List<Run.Waiting> all = new ArrayList<>();
-        for (SimFiber f : fibers.subList(BODY, fibers.size())) {
-            if (!f.ended && f.thread.getState() != Thread.State.NEW) {
+        for (SimFiber f : fibers) {
+            if (f.isOfProgram && !f.isGone() && !f.ended && f.thread.getState() != Thread.State.NEW) {
                 all.add(f.waiting(f.task == null && f != current, log.names()));
             }
         }

@@ -45,6 +45,11 @@ final class Stalled {
         fibers.add(fiber);
     }
 
+    /** Forgets the fibers of a node that has crashed. */
+    void removeGone() {
+        fibers.removeIf(SimFiber::isGone);
+    }
+
     /**
      * Handles a submission by a fiber of the simulation. True if it was caused by a request for the stack of
      * a fiber that was handed a monitor: then it is kept until {@link #awaitUnblocked}. It differs from run
@@ -92,7 +97,7 @@ final class Stalled {
     private void take(boolean first) {
         for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
             fibers.remove(s.fiber);
-            if (s.fiber.task == null) {
+            if (s.fiber.task == null && s.fiber.mayRun()) {
                 runnable.add(first ? 0 : runnable.size(), s.fiber);
             }
             s.fiber.task = s.task;

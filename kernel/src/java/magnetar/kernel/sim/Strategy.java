@@ -87,6 +87,9 @@ public abstract class Strategy {
             for (LocalProcess r : p.passivated()) {
                 possible.add(p.fault(Choice.What.KILL_PASSIVATED, (int) r.pid().serial()));
             }
+            for (SimNode n : p.nodes()) {
+                possible.add(p.fault(Choice.What.CRASH, n.number));
+            }
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
         }
 
@@ -179,6 +182,7 @@ public abstract class Strategy {
             others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
             p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
             p.passivated().forEach(r -> branches.add(p.fault(Choice.What.KILL_PASSIVATED, (int) r.pid().serial())));
+            p.nodes().forEach(n -> branches.add(p.fault(Choice.What.CRASH, n.number)));
             if (p.place() == Place.MESSAGE) {
                 branches.add(p.fault(Choice.What.LOSE, -1));
             }
@@ -200,6 +204,7 @@ public abstract class Strategy {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
                 case KILL_PASSIVATED -> p.passivated(c.target()) != null;
                 case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
+                case CRASH -> p.node(c.target()) != null;
                 case LOSE, HOLD, DELAY -> true;
                 case HURRY -> p.timers();
             };

@@ -9,6 +9,9 @@ import magnetar.kernel.fiber.Fibers;
 /**
  * Ends the fibers that a simulation has left, as far as they can be ended. Runs on the carrier, once the
  * result is known.
+ *
+ * <p>The fibers of a node that has crashed do not run any more. Where the JVM does not list their threads, these are
+ * dropped and collected. Elsewhere they are ended here like all others, since they would stay for ever.
  */
 final class TearDown {
     private static final int JUMPS = 100;
@@ -30,15 +33,22 @@ final class TearDown {
     }
 
     private boolean isAnyLeft() {
-        return simulation.fibers().stream().anyMatch(f -> !f.ended && f.isOfProgram());
+        return simulation.fibers().stream().anyMatch(f -> !f.ended && !isDropped(f) && f.isOfProgram);
+    }
+
+    private static boolean isDropped(SimFiber f) {
+        return !f.mayRun();
     }
 
     private void kill(SimFiber f) {
         Fiber fiber = f.fiber();
-        if (!f.ended && fiber != null) {
+        if (f.isGone() && !isDropped(f)) {
+            simulation.resume(f);
+        }
+        if (!f.ended && fiber != null && !isDropped(f)) {
             fiber.cancel(new Cause.Kill(kill));
         }
-        if (!f.isOfProgram()) {
+        if (!f.isOfProgram && !isDropped(f)) {
             LockSupport.unpark(f.thread);
         }
     }
