@@ -4,6 +4,7 @@
   simulate        runs a body under a seeded scheduler, in virtual time
   check           runs it under many schedules, and shrinks what fails
   start-node, on-node, crash-node, restart-node, nodes   machines of a simulation
+  network, endpoint, cut, heal, slow   a network between them
   with-virtual-clock, now   real threads, but time passes when they all wait
   await-down, eventually    wait with a limit, and without sleeping
   restart-storm   kills the children of a supervisor again and again
@@ -24,6 +25,7 @@
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.scope :as scope]
    [magnetar.test.clock :as clock]
+   [magnetar.test.network :as network]
    [magnetar.test.nodes :as nodes]
    [magnetar.test.options :as checked]
    [magnetar.test.repeats :as repeats]
@@ -304,6 +306,101 @@
   []
   (nodes/refuse-outside "nodes")
   (nodes/running))
+
+;; --- a network
+
+(defn network
+  "Makes a network of bytes between the nodes of a simulation, and returns it.
+
+  Each way, from one node to another, has frames in order, each once. The latency of each is drawn from the seed. A
+  member that is silent leaves the view of another one, when that one's detector has waited long enough. A member that
+  can be reached again comes back, in a view that is merged. No two members agree on a view: views come late, and
+  in another order at another member.
+
+  Faults of `simulate` and `check`: :cut-link cuts a way for up to 5 seconds when a frame is sent, :flap lets
+  a member leave a view although it can be reached.
+
+  Options:
+    :latency   how long a frame takes, as the least and the most in milliseconds. Default [1 20]
+    :detector  how many milliseconds a silent member stays in a view, at least. Default 1000
+    :window    how many bytes may be under way from one member to another. A sender waits then. Default 262144
+
+  Example:
+
+    (def net (mt/network {:latency [1 5]}))
+
+  See also `endpoint`, `cut`."
+  {:added "0.2"}
+  ([] (network nil))
+  ([options] (network/make options)))
+
+(defn endpoint
+  "Returns the network as the node sees it, a magnetar.kernel.network.Network.
+
+  The node joins by it once. Another endpoint of the same node is another member. Its operations are called on
+  that node.
+
+  Throws :magnetar.test/no-node if the node does not run.
+
+  Options:
+    :as  the name of the member, a string. Default: that of the node
+
+  Example:
+
+    (let [n (mt/endpoint net :a)] (mt/on-node :a #(.join n events)))
+
+  See also `network`."
+  {:added "0.2"}
+  ([network node] (endpoint network node nil))
+  ([network node options] (network/endpoint network node options)))
+
+(defn cut
+  "Cuts the ways between each node of a group and each node of another; returns nil.
+
+  What is under way is held. It arrives after `heal`, unless one of the two has left the view of the other.
+
+  Options:
+    :one-way  true cuts only the ways from the first group to the second
+
+  Example:
+
+    (mt/cut net [:a] [:b :c])
+
+  See also `heal`."
+  {:added "0.2"}
+  ([network from to] (cut network from to nil))
+  ([network from to options] (network/cut network from to options)))
+
+(defn heal
+  "Undoes cuts between two groups, by default all cuts, also those of :cut-link; returns nil.
+
+  Options: as in `cut`.
+
+  Example:
+
+    (mt/heal net)
+
+  See also `cut`."
+  {:added "0.2"}
+  ([network] (network/heal network))
+  ([network from to] (heal network from to nil))
+  ([network from to options] (network/heal network from to options)))
+
+(defn slow
+  "Limits the bandwidth between two groups of nodes; returns nil.
+
+  Options:
+    :bytes-per-ms  how many bytes a way takes in a millisecond, or nil for no limit
+    :one-way       true limits only the ways from the first group to the second
+
+  Example:
+
+    (mt/slow net [:a] [:b] {:bytes-per-ms 10})
+
+  See also `cut`."
+  {:added "0.2"}
+  [network from to options]
+  (network/slow network from to options))
 
 ;; --- restart storms
 

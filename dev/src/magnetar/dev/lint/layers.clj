@@ -202,7 +202,7 @@
 
 (def ^:private reaches-the-simulator
   "Namespaces of the test kit that drive the simulator, which the kernel does not export."
-  #{"magnetar.test.clock" "magnetar.test.guard" "magnetar.test.nodes" "magnetar.test.runs"})
+  #{"magnetar.test.clock" "magnetar.test.guard" "magnetar.test.network" "magnetar.test.nodes" "magnetar.test.runs"})
 
 (defn- may-see-all? [{:keys [name]}]
   (or (within? (str name) "magnetar.impl")

@@ -19,7 +19,7 @@
                                  (str "`" operation "` was called outside of a simulation, where there are no nodes: call it in the body of `simulate` or `check`.")
                                  {}))))
 
-(defn- text
+(defn text
   "The name as the simulator has it."
   ^String [name]
   (when-not (and (keyword? name) (nil? (namespace name)) (re-matches #"[\w.-]+" (clojure.core/name name)))
@@ -35,7 +35,9 @@
 (defn- running? [name]
   (boolean (some #{name} (running))))
 
-(defn- no-node [name]
+(defn no-node
+  "The error that there is no such node."
+  [name]
   (errors/illegal-state :magnetar.test/no-node
                         (str "There is no node " name (if (Nodes/isKnown (text name)) ", because it has crashed: start it again with `restart-node`." ": start it with `start-node`.")
                              (if-let [others (seq (running))] (str " These run: " (str/join ", " others) ".") " No node runs."))

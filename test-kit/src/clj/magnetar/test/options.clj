@@ -14,7 +14,7 @@
   (into of-a-run [:runs :properties :preemptions :replay :report]))
 
 (def ^:private fault-kinds
-  #{:kill :crash-node :lose-message :delay-signals :early-timers :late-timers})
+  #{:kill :crash-node :cut-link :flap :lose-message :delay-signals :early-timers :late-timers})
 
 (def ^:private choice-kinds
   (into fault-kinds [:kill-passivated :preempt :prefer]))

@@ -29,6 +29,8 @@
       :kill (str (who target) " is killed when " me " is" at)
       :kill-passivated (str "process " target ", which is passivated, is killed when " me " is" at)
       :crash-node (str (node target) " crashes when " me " is" at)
+      :cut-link (str "the way of the frame that " me " sends" at " is cut for " target " ms")
+      :flap (str "the receiver of the frame that " me " sends" at " is taken for unreachable")
       :lose-message (str "the message that " me " sends" at " is lost")
       :delay-signals (str "the signal that " me " sends" at " arrives " (if (pos? (long target)) (str target " ms later") "after others have run"))
       :early-timers (str "time passes when " me " is" at)

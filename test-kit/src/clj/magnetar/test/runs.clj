@@ -23,6 +23,8 @@
    :kill Choice$What/KILL
    :kill-passivated Choice$What/KILL_PASSIVATED
    :crash-node Choice$What/CRASH
+   :cut-link Choice$What/CUT
+   :flap Choice$What/FLAP
    :lose-message Choice$What/LOSE
    :delay-signals Choice$What/HOLD
    :early-timers Choice$What/HURRY

@@ -69,8 +69,9 @@ public final class Startup {
     private static final String SIMULATOR = """
             sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Signal
                 DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names NodeCall Nodes
-                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment SimNode Simulation
-                Simulation$1 Simulation$2 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
+                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment SimEnvironment$Condition SimMember SimMember$State SimMember$Told SimNetwork
+                SimNetwork$Act SimNetwork$Way SimNode SimPeer SimPeer$Frame SimPeer$Next Simulation
+                Simulation$1 Simulation$2 Simulation$3 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
                 Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
 

@@ -39,6 +39,7 @@ public interface Network {
      * Joins. Returns this member when its first view was told. Blocks until then.
      *
      * @throws IOException if that is not possible, with a sentence that names the place and a remedy
+     * @throws IllegalStateException if it has joined before, also if it has left since
      */
     Member join(Events events) throws IOException, InterruptedException;
 
@@ -48,6 +49,8 @@ public interface Network {
     /**
      * Sends a frame, which the caller changes no more. Blocks while the receiver is slow, at most until it has left
      * the view. A frame to a member that is not in the view is dropped.
+     *
+     * @throws IllegalArgumentException if the frame is longer than {@link #MAX_FRAME}
      */
     void send(Member to, byte[] frame) throws InterruptedException;
 

@@ -23,6 +23,10 @@ public record Choice(int fiber, int point, What what, int target) {
         KILL_PASSIVATED,
         /** A node crashes. The target is the number of its start. */
         CRASH,
+        /** The way from one node to another is cut, for so many milliseconds. */
+        CUT,
+        /** A member of a network leaves the view of another one, although it can be reached. */
+        FLAP,
         /** A message is lost. */
         LOSE,
         /**
@@ -45,7 +49,9 @@ public record Choice(int fiber, int point, What what, int target) {
         REST,
         MESSAGE,
         SIGNAL,
-        IDLE
+        IDLE,
+        FRAME,
+        SUSPICION
     }
 
     private Place place() {
@@ -55,6 +61,8 @@ public record Choice(int fiber, int point, What what, int target) {
             case LOSE -> Place.MESSAGE;
             case HOLD -> Place.SIGNAL;
             case DELAY -> Place.IDLE;
+            case CUT -> Place.FRAME;
+            case FLAP -> Place.SUSPICION;
         };
     }
 

@@ -2,8 +2,8 @@ package magnetar.kernel.sim;
 
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.FiberBody;
+import magnetar.kernel.fiber.Simulated;
 
 /**
  * A function that runs on a fiber of a node, for a fiber that waits for its end. It ends too when the node crashes.
@@ -55,16 +55,7 @@ public final class NodeCall extends FiberBody {
 
     /** Waits for the end, in the fiber that has made the call. */
     void await() throws InterruptedException {
-        Fiber me = Fiber.current();
-        while (!over) {
-            me.check();
-            if (waiting.isInterrupted() && !me.putOffInterrupt()) {
-                Thread.interrupted();
-                throw new InterruptedException("interrupted while it waited for a call on " + node);
-            }
-            me.environment().park(this);
-            me.refill();
-        }
+        ((SimEnvironment) Simulated.environment()).await(() -> over, this);
     }
 
     /** True if the node has crashed before the function ended. */

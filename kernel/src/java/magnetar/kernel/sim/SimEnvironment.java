@@ -44,6 +44,25 @@ class SimEnvironment extends Environment {
         return Wheel.of(this).nextNanos();
     }
 
+    /** What a fiber waits for. */
+    interface Condition {
+        boolean holds();
+    }
+
+    /** Parks the current fiber, which is in this environment, until the condition holds. It is unparked when that may be. */
+    void await(Condition over, Object on) throws InterruptedException {
+        Fiber me = Fiber.current();
+        while (!over.holds()) {
+            me.check();
+            if (Thread.currentThread().isInterrupted() && !me.putOffInterrupt()) {
+                Thread.interrupted();
+                throw new InterruptedException("interrupted while it waited for " + on);
+            }
+            park(on);
+            me.refill();
+        }
+    }
+
     private static Method open() {
         try {
             Method m = Class.forName("java.lang.ThreadBuilders")

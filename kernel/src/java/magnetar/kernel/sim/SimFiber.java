@@ -96,8 +96,8 @@ final class SimFiber implements Executor {
     /** What it waits for, in words. */
     private String wait(Names names) {
         Object blocker = LockSupport.getBlocker(thread);
-        if (blocker instanceof NodeCall c) {
-            return c.toString();
+        if (blocker instanceof NodeCall || blocker instanceof SimMember) {
+            return blocker.toString();
         }
         if (blocker instanceof Parked p) {
             return p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on()));

@@ -13,6 +13,7 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.sim.Choice.Place;
+import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
 /**
@@ -181,7 +182,7 @@ public final class Simulation {
         in.injector = startOwn(in, "faults", in.faults);
     }
 
-    private SimFiber startOwn(SimEnvironment in, String name, Runnable work) {
+    SimFiber startOwn(SimEnvironment in, String name, Runnable work) {
         Fiber fiber = Fibers.prepare(in, name, null, new FiberBody() {
             @Override
             protected void execute() {
@@ -381,6 +382,16 @@ public final class Simulation {
 
     // --- the simulator's own fibers
     // ----------------------------------------------------------------------------------
+
+    /** Does a work of the simulator's own, which does not block, at this instant of its clock. */
+    void at(long due, Runnable work) {
+        Wheel.of(environment).add(new Timer(due) {
+            @Override
+            protected void expire() {
+                work.run();
+            }
+        });
+    }
 
     private void expireTimers(SimEnvironment of) {
         while (!ending) {
@@ -613,6 +624,11 @@ public final class Simulation {
     }
 
     // --- nodes -------------------------------------------------------------------------------------------------------
+
+    /** All nodes that were started, also those that have crashed. */
+    List<SimNode> started() {
+        return started;
+    }
 
     /** The nodes that run, in the order of their starts. */
     List<SimNode> nodes() {

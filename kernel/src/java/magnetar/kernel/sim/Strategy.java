@@ -22,6 +22,7 @@ import magnetar.kernel.sim.Choice.Place;
  */
 public abstract class Strategy {
     private static final int LATEST = 20;
+    private static final int LONGEST_CUT = 5000;
 
     /** The choice at this point, or null for the default. */
     abstract Choice decide(ChoicePoint point);
@@ -77,6 +78,12 @@ public abstract class Strategy {
             }
             if (p.place() == Place.IDLE) {
                 possible.add(p.fault(Choice.What.DELAY, 1 + faults.nextInt(LATEST)));
+            }
+            if (p.place() == Place.FRAME) {
+                possible.add(p.fault(Choice.What.CUT, 1 + faults.nextInt(LONGEST_CUT)));
+            }
+            if (p.place() == Place.SUSPICION) {
+                possible.add(p.fault(Choice.What.FLAP, -1));
             }
             if (p.timers()) {
                 possible.add(p.fault(Choice.What.HURRY, -1));
@@ -194,6 +201,13 @@ public abstract class Strategy {
                 branches.add(p.fault(Choice.What.DELAY, 1));
                 branches.add(p.fault(Choice.What.DELAY, LATEST));
             }
+            if (p.place() == Place.FRAME) {
+                branches.add(p.fault(Choice.What.CUT, 1));
+                branches.add(p.fault(Choice.What.CUT, LONGEST_CUT));
+            }
+            if (p.place() == Place.SUSPICION) {
+                branches.add(p.fault(Choice.What.FLAP, -1));
+            }
             if (p.timers()) {
                 branches.add(p.fault(Choice.What.HURRY, -1));
             }
@@ -205,7 +219,7 @@ public abstract class Strategy {
                 case KILL_PASSIVATED -> p.passivated(c.target()) != null;
                 case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
                 case CRASH -> p.node(c.target()) != null;
-                case LOSE, HOLD, DELAY -> true;
+                case LOSE, HOLD, DELAY, CUT, FLAP -> true;
                 case HURRY -> p.timers();
             };
         }
