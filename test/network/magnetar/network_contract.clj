@@ -9,6 +9,7 @@
     :cut       (fn [from to one-way?]) cuts the ways between the networks of two vectors of indices
     :heal      (fn []) undoes all cuts
     :crash     (fn [i]) ends a network without a leave
+    :another   (fn [i name]) another network where i is, which has not joined, for a member of this name
     :until     (fn [pred]) waits until pred is true, and throws if that lasts too long
     :settle    (fn []) lets what is under way arrive, and views settle
     :window    more bytes than may be under way to a receiver that takes nothing
@@ -149,6 +150,36 @@
       (settle)
       (demand (= at-leave @(:record b)) "an event came after the leave" {:before at-leave :after @(:record b)}))
     (check nodes)))
+
+(defn- join-another
+  "Joins with another network where i is, by this name."
+  [{:keys [networks another] :as world} i name]
+  (join (assoc world :networks (assoc networks i (another i name))) i))
+
+(defn- same-name
+  "Two members with one name are both in the views, with different ids."
+  [{:keys [until] :as world}]
+  (let [nodes [(join world 0) (join world 1) (join-another world 2 "n1")]]
+    (until #(all-see-all? nodes))
+    (demand (= ["n0" "n1" "n1"] (sort (map #(.name ^Member %) (members (first nodes))))) "of two members with one name not both are in the view" {:view (members (first nodes))})
+    (send-text world (nodes 0) (:member (nodes 2)) "only-1")
+    (until #(seq (frames-from (nodes 2) (nodes 0))))
+    (demand (empty? (frames-from (nodes 1) (nodes 0))) "a frame came to another member of that name" {})
+    (check nodes)))
+
+(defn- rejoin
+  "A member that has left and joins again is another one, and gets nothing that was sent to the first."
+  [{:keys [on until] :as world}]
+  (let [[a b] (joined world 2)]
+    (send-all world a b (texts "first" 10))
+    (on 1 #(.leave ^Network (:network b)))
+    (let [again (join-another world 1 "n1")]
+      (until #(and (sees? a a again) (sees? again a again)))
+      (demand (not= (.id ^Member (:member b)) (.id ^Member (:member again))) "a member that has joined again has the id of before" {:member (:member again)})
+      (send-all world a again (texts "second" 10))
+      (until #(= 10 (count (frames-from again a))))
+      (demand (= (texts "second" 10) (frames-from again a)) "a frame to the member of before came to the one of after" {:got (frames-from again a)})
+      (check [a again]))))
 
 (defn- crash
   "A member that crashes leaves the views of the others."
@@ -313,6 +344,8 @@
    :all-meet all-meet
    :join-once join-once
    :leave leave
+   :same-name same-name
+   :rejoin rejoin
    :crash crash
    :cut-and-heal cut-and-heal
    :cut-one-way cut-one-way

@@ -116,9 +116,9 @@
     :patience-ms  how many real milliseconds a step may take
     :log          true keeps the log
     :schedule     the schedule of an earlier run
-    :faults       a set of :kill, :crash-node, :lose-message, :delay-signals, :early-timers, :late-timers;
-                  with :fault-rate, :max-faults and :victims, a predicate on names of processes and, for
-                  :crash-node, on names of nodes
+    :faults       a set of :kill, :crash-node, :cut-link, :flap, :lose-message, :delay-signals,
+                  :early-timers, :late-timers; with :fault-rate, :max-faults and :victims, a predicate on
+                  names of processes and, for :crash-node, on names of nodes
     :repeats      how often body is run again, to find out whether it is random by itself. Default 0
 
   Example:
@@ -228,7 +228,7 @@
     (mt/simulate {:seed 7}
       (mt/start-node :a)
       (mt/start-node :b {:skew 300 :rate 1.01})
-      (mt/on-node :a #(actor/register :server (spawn serve)))
+      (mt/on-node :a #(actor/register :server (spawn (fn [] (receive :stop nil)))))
       (mt/on-node :b #(actor/whereis :server))) ;=> nil
 
   See also `on-node`, `crash-node`."
@@ -285,7 +285,7 @@
 
   Example:
 
-    (mt/restart-node :a) ;=> :a
+    (mt/simulate {} (mt/start-node :a) (mt/restart-node :a)) ;=> :a
 
   See also `crash-node`."
   {:added "0.2"}
@@ -299,7 +299,7 @@
 
   Example:
 
-    (mt/nodes) ;=> [:a :b]
+    (mt/simulate {} (mt/start-node :a) (mt/start-node :b) (mt/nodes)) ;=> [:a :b]
 
   See also `start-node`."
   {:added "0.2"}
@@ -312,9 +312,9 @@
 (defn network
   "Makes a network of bytes between the nodes of a simulation, and returns it.
 
-  Each way, from one node to another, has frames in order, each once. The latency of each is drawn from the seed. A
-  member that is silent leaves the view of another one, when that one's detector has waited long enough. A member that
-  can be reached again comes back, in a view that is merged. No two members agree on a view: views come late, and
+  Each way, from one node to another, has frames in order, each once. The latency of each is drawn from the
+  seed. A silent member leaves the view of another one after the time of that one's detector. If it can be
+  reached again, it comes back, in a view that is merged. No two members agree on a view: views come late, and
   in another order at another member.
 
   Faults of `simulate` and `check`: :cut-link cuts a way for up to 5 seconds when a frame is sent, :flap lets
@@ -335,7 +335,7 @@
   ([options] (network/make options)))
 
 (defn endpoint
-  "Returns the network as the node sees it, a magnetar.kernel.network.Network.
+  "Returns the network as the node sees it, a Network of the kernel.
 
   The node joins by it once. Another endpoint of the same node is another member. Its operations are called on
   that node.
@@ -355,7 +355,7 @@
   ([network node options] (network/endpoint network node options)))
 
 (defn cut
-  "Cuts the ways between each node of a group and each node of another; returns nil.
+  "Cuts the ways between the nodes of two groups; returns nil.
 
   What is under way is held. It arrives after `heal`, unless one of the two has left the view of the other.
 
@@ -372,7 +372,9 @@
   ([network from to options] (network/cut network from to options)))
 
 (defn heal
-  "Undoes cuts between two groups, by default all cuts, also those of :cut-link; returns nil.
+  "Undoes cuts between two groups, or all cuts; returns nil.
+
+  Cuts of the fault :cut-link are undone as well.
 
   Options: as in `cut`.
 

@@ -78,7 +78,7 @@
   (doseq [[options sentence] {42 "`magnetar.test/simulate` takes its options as a map; this is 42."
                               {:seed "x"} ":seed is a whole number, as the report of a run gives it; this is \"x\"."
                               {:fault-rate 2} ":fault-rate is a probability from 0 to 1; this is 2."
-                              {:faults :kill} ":faults is a set of :crash-node, :delay-signals, :early-timers, :kill, :late-timers, :lose-message; this is :kill."
+                              {:faults :kill} ":faults is a set of :crash-node, :cut-link, :delay-signals, :early-timers, :flap, :kill, :late-timers, :lose-message; this is :kill."
                               {:max-steps 0} "`magnetar.test/simulate`: :max-steps is a whole number from 1 up; this is 0."
                               {:max-faults -1} ":max-faults is a whole number from 0 up; this is -1."
                               {:victims 5} "`magnetar.test/simulate`: :victims is a function, as in {:victims #(re-find #\"server\" %)}; this is 5."

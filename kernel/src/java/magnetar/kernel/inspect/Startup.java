@@ -71,7 +71,7 @@ public final class Startup {
                 DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names NodeCall Nodes
                 Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment SimEnvironment$Condition SimMember SimMember$State SimMember$Told SimNetwork
                 SimNetwork$Act SimNetwork$Way SimNode SimPeer SimPeer$Frame SimPeer$Next Simulation
-                Simulation$1 Simulation$2 Simulation$3 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
+                Simulation$1 Simulation$2 Simulation$3 SourceLines Spoken Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
                 Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
 

@@ -26,9 +26,7 @@ final class Names {
             case null -> null;
             case String s -> s;
             case SimFiber f -> f.toString();
-            case SimNode n -> n.toString();
-            case NodeCall c -> c.toString();
-            case SimMember m -> m.toString();
+            case Spoken s -> s.toString();
             case Pid p -> names.computeIfAbsent(p, this::ofProcess);
             case List<?> many -> String.join(", ", many.stream().map(this::of).toList());
             default -> names.computeIfAbsent(object, this::name);

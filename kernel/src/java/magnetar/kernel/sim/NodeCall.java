@@ -10,7 +10,7 @@ import magnetar.kernel.fiber.Simulated;
  *
  * <p>It shares no object of the kernel with the node. So a crash leaves nothing locked that the waiting fiber needs.
  */
-public final class NodeCall extends FiberBody {
+public final class NodeCall extends FiberBody implements Spoken {
     private final SimNode node;
     private final Callable<?> function;
     private final Thread waiting = Thread.currentThread();

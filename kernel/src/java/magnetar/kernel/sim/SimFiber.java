@@ -96,7 +96,7 @@ final class SimFiber implements Executor {
     /** What it waits for, in words. */
     private String wait(Names names) {
         Object blocker = LockSupport.getBlocker(thread);
-        if (blocker instanceof NodeCall || blocker instanceof SimMember) {
+        if (blocker instanceof Spoken) {
             return blocker.toString();
         }
         if (blocker instanceof Parked p) {

@@ -13,7 +13,7 @@ import magnetar.kernel.network.View;
 import magnetar.kernel.report.Failures;
 
 /** A simulated network as one node sees it. One of the simulator's own fibers of that node calls the events. */
-final class SimMember implements Network {
+final class SimMember implements Network, Spoken {
     private enum State {
         NEW,
         JOINED,
@@ -109,6 +109,9 @@ final class SimMember implements Network {
     @Override
     public void send(Member to, byte[] frame) throws InterruptedException {
         refuseElsewhere("send");
+        if (simulation().isRunning(fiber)) {
+            throw new IllegalStateException("`send` was called in an event of the network, which it may hold up: send on another fiber.");
+        }
         if (frame.length > MAX_FRAME) {
             throw new IllegalArgumentException("A frame has at most " + MAX_FRAME + " bytes; this one has " + frame.length + ": send it in parts.");
         }

@@ -14,7 +14,7 @@ import java.util.List;
  *   <li>Its clock is a function of the clock of the simulation, and grows with it.
  * </ol>
  */
-final class SimNode extends SimEnvironment {
+final class SimNode extends SimEnvironment implements Spoken {
     private static final long PARTS = 1_000_000;
 
     final String name;
