@@ -704,7 +704,7 @@ public final class Simulation {
         ProcessTable.forget(node);
         List.copyOf(node.onCrash).forEach(Runnable::run);
         List.copyOf(node.calls).forEach(NodeCall::crash);
-        while (current != null && current.isGone()) {
+        while (current != null && !current.mayRun()) {
             leave(null); // the last time it runs
         }
     }
