@@ -3,6 +3,7 @@
   (:require
    [magnetar.async :as a])
   (:import
+   (java.util.concurrent CountDownLatch)
    (magnetar.kernel.network Member Network Network$Events View)))
 
 (set! *warn-on-reflection* true)
@@ -74,6 +75,56 @@
 (defn- youngest-first [network]
   (with-views network (fn [^View next] (View. (reverse (.members next)) (.merged next)))))
 
+(defn- hides-losses
+  "A member that is gone stays in the views."
+  [network]
+  (let [most (atom 0)]
+    (with-views network (fn [^View next]
+                          (when (<= (long @most) (count (.members next)))
+                            (reset! most (count (.members next)))
+                            next)))))
+
+(defn- without-first-view [network]
+  (let [told (atom 0)]
+    (with-views network (fn [next] (when (< 1 (long (swap! told inc))) next)))))
+
+(defn- one-of-a-name [network]
+  (with-views network (fn [^View next] (View. (vals (into {} (map (juxt #(.name ^Member %) identity)) (.members next))) (.merged next)))))
+
+(defn- by-name ^Member [^Member member]
+  (Member. (.name member) (hash (.name member))))
+
+(defn- one-id-for-a-name
+  "A member that comes back has the id of before."
+  [^Network network]
+  (let [inner (with-events network
+                (fn [^Network$Events events]
+                  (reify Network$Events
+                    (view [_ next] (.view events (View. (map by-name (.members next)) (.merged next))))
+                    (frame [_ from bytes] (.frame events (by-name from) bytes)))))
+        found (fn [member] (or (some #(when (= member (by-name %)) %) (some-> (.view network) .members)) member))]
+    (reify Network
+      (join [_ events] (by-name (.join ^Network inner events)))
+      (view [_] (.view network))
+      (send [_ to frame] (.send network (found to) frame))
+      (cut [_ other] (.cut network (found other)))
+      (address [_] (.address network))
+      (leave [_] (.leave network)))))
+
+(defn- in-view? [^Network network member]
+  (boolean (some #{member} (.members (.view network)))))
+
+(defn- misdirects
+  "A frame to a member that is not there goes to the youngest one that is."
+  [^Network network]
+  (with-send network (fn [send to frame] (if (in-view? network to) (send) (.send network (last (.members (.view network))) frame)))))
+
+(defn- waits-for-the-lost [network]
+  (with-send network (fn [send to _]
+                       (let [was-there (in-view? network to)]
+                         (send)
+                         (when (and was-there (not (in-view? network to))) (.await (CountDownLatch. 1)))))))
+
 (defn- takes-all [network]
   (with-send network (fn [send _ ^bytes frame] (when (<= (alength frame) Network/MAX_FRAME) (send)))))
 
@@ -116,7 +167,13 @@
 
 (def networks
   "From the name of a defect to [the function from a network to a broken one, the items that catch it]."
-  {:loses [loses [:in-order :leave]]
+  {:loses [loses [:in-order :short-cut :leave]]
+   :hides-losses [hides-losses [:leave :crash :cut-and-heal :cut-one-way :not-transitive :cut-off]]
+   :without-first-view [without-first-view [:self-first]]
+   :one-of-a-name [one-of-a-name [:same-name]]
+   :one-id-for-a-name [one-id-for-a-name [:rejoin]]
+   :misdirects [misdirects [:to-nobody :crash]]
+   :waits-for-the-lost [waits-for-the-lost [:waits-no-longer-than-the-view]]
    :doubles [twice [:in-order]]
    :reorders [reorders [:in-order]]
    :changes [changes [:in-order :sizes]]

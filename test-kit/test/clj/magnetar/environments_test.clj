@@ -5,10 +5,12 @@
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.gen-server :as gen-server]
+   [magnetar.impl.inspect.resources :as resources]
    [magnetar.inspect :as inspect]
    [magnetar.test :as mt])
   (:import
-   (java.util.concurrent CountDownLatch)))
+   (java.util.concurrent CountDownLatch)
+   (magnetar.impl.inspect.resources Resource)))
 
 (defn- dead
   "The pid of a process that has ended."
@@ -39,6 +41,19 @@
              (a/<! (a/timeout 1000))
              (! p :later)
              [at-first (kept)])))))
+
+(defn- resource-names []
+  (mapv #(.-name ^Resource %) (resources/all)))
+
+(deftest resources-of-a-simulation-or-a-node-are-its-own
+  (let [before (resource-names)
+        inside (mt/simulate {:seed 1}
+                 (mt/start-node :a)
+                 (let [at-first (resource-names)
+                       pool (resources/resource "of the body" 1)]
+                   [at-first (resource-names) (mt/on-node :a resource-names) (some? pool)]))]
+    (is (= [[] ["of the body"] [] true] inside))
+    (is (= before (resource-names)))))
 
 (defn- undying [^CountDownLatch end]
   (when-not (try (.await end) true (catch InterruptedException _ false))
