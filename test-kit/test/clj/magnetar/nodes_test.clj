@@ -110,7 +110,7 @@
   (mt/simulate {:seed 1}
     (two-nodes)
     (is (= 3 (mt/on-node :a #(+ 1 2))))
-    (is (thrown-with-msg? ArithmeticException #"zero" (mt/on-node :a #(quot 1 0))))
+    (is (thrown-with-msg? ArithmeticException #"zero" (mt/on-node :a #(/ 1 0))))
     (is (= [:b :a] (mt/on-node :a (fn [] [(mt/on-node :b (fn [] :b)) (mt/on-node :a (fn [] :a))]))))))
 
 (deftest a-call-that-is-cancelled-ends-and-its-function-goes-on

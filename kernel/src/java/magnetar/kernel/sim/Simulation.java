@@ -56,7 +56,7 @@ public final class Simulation {
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
-    private final List<SimEnvironment> environments = new ArrayList<>(); // that of the body, then the running nodes
+    private final List<SimEnvironment> environments = new ArrayList<>(); // the body's, then the running nodes
     private final List<SimNode> started = new ArrayList<>(); // all nodes, also those that have crashed
     private final List<SimFiber> fibers = new ArrayList<>();
     private final List<SimFiber> runnable = new ArrayList<>();
