@@ -278,8 +278,7 @@
 (defn restart-node
   "Starts a node again, and returns its name. If it runs, it crashes first.
 
-  Its clock is the clock of the former node. All else is as after `start-node`: nothing runs on it, and its pids
-  have a new creation.
+  It keeps its clock. All else is as after `start-node`: nothing runs on it, and its pids have a new creation.
 
   Throws :magnetar.test/no-node if there never was a node of this name.
 
