@@ -55,7 +55,9 @@ public final class Startup {
                 Delivery$1 Guards Guests HeavyHitters Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node Node$InContext
-                Arrivals Connection Connection$Tie Exports Monitor$Named Peer Peers Peers$Key Remote RemoteName Signal Transport
+                Arrivals Connection Connection$Tie Exports Monitor$Named Outbox Peer Peers Peers$Key Remote RemoteName Signal
+                Signal$Demonitor Signal$Down Signal$Exit Signal$ExitLink Signal$Link Signal$Message Signal$Monitor Signal$Spawn
+                Signal$SpawnReply Signal$Unlink Signal$UnlinkAck Transport
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
                 ProcessTable Receiver Receiver$RareState Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
                 Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started Traffic Traffic$Observer WhenFull Dialect

@@ -9,19 +9,36 @@ package magnetar.kernel.process;
 final class Arrivals {
     private Arrivals() {}
 
+    // Not a switch over types, which the JVM links when it first runs, and memory may have run out by then.
     static void handle(Connection from, Signal signal) {
-        switch (signal) {
-            case Signal.Message s -> message(s);
-            case Signal.Exit s -> exit(s);
-            case Signal.Link s -> link(from, s);
-            case Signal.ExitLink s -> linkedDied(from, s);
-            case Signal.Unlink s -> from.unlinked(find(s.to()), s);
-            case Signal.UnlinkAck s -> from.unlinkAnswered(s.to(), s.from(), s.id());
-            case Signal.Monitor s -> monitor(from, s);
-            case Signal.Demonitor s -> from.ignore(s.ref());
-            case Signal.Down s -> from.fire(s.ref(), s.reason());
-            case Signal.Spawn s -> spawn(from, s);
-            case Signal.SpawnReply s -> from.answer(s.ref(), s.result());
+        if (signal instanceof Signal.Message s) {
+            message(s);
+        } else if (signal instanceof Signal.Monitor s) {
+            monitor(from, s);
+        } else if (signal instanceof Signal.Demonitor s) {
+            from.ignore(s.ref());
+        } else if (signal instanceof Signal.Down s) {
+            from.fire(s.ref(), s.reason());
+        } else if (signal instanceof Signal.Exit s) {
+            exit(s);
+        } else if (signal instanceof Signal.Spawn s) {
+            spawn(from, s);
+        } else if (signal instanceof Signal.SpawnReply s) {
+            from.answer(s.ref(), s.result());
+        } else {
+            aboutLink(from, signal);
+        }
+    }
+
+    private static void aboutLink(Connection from, Signal signal) {
+        if (signal instanceof Signal.Link s) {
+            link(from, s);
+        } else if (signal instanceof Signal.ExitLink s) {
+            linkedDied(from, s);
+        } else if (signal instanceof Signal.Unlink s) {
+            from.unlinked(find(s.to()), s);
+        } else if (signal instanceof Signal.UnlinkAck s) {
+            from.unlinkAnswered(s.to(), s.from(), s.id());
         }
     }
 
