@@ -119,4 +119,4 @@
 (defn java-findings
   "Public top-level types of Java without Javadoc."
   []
-  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java" "etf/src/java"])))
+  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java" "cluster/src/java" "etf/src/java"])))

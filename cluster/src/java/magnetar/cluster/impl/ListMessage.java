@@ -1,0 +1,34 @@
+package magnetar.cluster.impl;
+
+import java.io.DataInput;
+import java.io.IOException;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.jgroups.ObjectMessage;
+import org.jgroups.conf.ClassConfigurator;
+import org.jgroups.util.Digest;
+import org.jgroups.util.MutableDigest;
+import org.jgroups.util.SeqnoList;
+import org.jgroups.util.SizeStreamable;
+
+/** A message with an object of a class that the protocols of {@link Stack} send: what to send again, or what has arrived. */
+final class ListMessage extends ObjectMessage {
+    private static final Set<Short> CLASSES = Stream.of(SeqnoList.class, Digest.class, MutableDigest.class)
+            .map(ClassConfigurator::getMagicNumber).collect(Collectors.toUnmodifiableSet());
+
+    @Override
+    public void readPayload(DataInput in) throws IOException, ClassNotFoundException {
+        if (in.readByte() == 0) {
+            obj = null;
+            return;
+        }
+        short number = in.readShort();
+        if (!CLASSES.contains(number)) {
+            throw new IOException("a message with an object of the class " + number);
+        }
+        SizeStreamable object = ClassConfigurator.create(number);
+        object.readFrom(in);
+        obj = object;
+    }
+}

@@ -1,0 +1,144 @@
+package magnetar.cluster.impl;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.net.SocketAddress;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import javax.net.ssl.ExtendedSSLSession;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLSocket;
+
+/**
+ * A connection to another node. JGroups gets it only after both sides have proven themselves. With TLS, its streams
+ * are those above TLS.
+ *
+ * <p>Closing it closes the TCP connection at once, without TLS's goodbye, which may block. JGroups sends the length of
+ * each message, so an end that comes too early is not taken for the end of the data.
+ */
+final class ProvenSocket extends Socket {
+    private static final String BINDING = "EXPORTER-Channel-Binding"; // RFC 9266
+    private static final int BINDING_LENGTH = 32;
+
+    private final ProvenSockets sockets;
+
+    private volatile InputStream in;
+    private volatile OutputStream out;
+
+    ProvenSocket(ProvenSockets sockets) {
+        this.sockets = sockets;
+    }
+
+    /** Connects, and returns when both sides have proven themselves. */
+    @Override
+    public void connect(SocketAddress endpoint, int timeout) throws IOException {
+        super.connect(endpoint, timeout);
+        InetSocketAddress place = (InetSocketAddress) endpoint;
+        String dialed = ProvenSockets.text(place.getAddress(), place.getPort());
+        try {
+            prove(() -> {
+                byte[] binding = secure(true);
+                sockets.handshake.dial(getInputStream(), getOutputStream(), dialed, binding);
+            });
+        } catch (IOException e) {
+            sockets.refusals.log("The node at " + dialed + " was not joined, since " + reason(e)
+                    + ". Both nodes need the same cookie, the same name of the cluster, and TLS or not alike.");
+            throw e;
+        }
+    }
+
+    /** Returns when both sides of an accepted connection have proven themselves. */
+    void proveAccepted() throws IOException {
+        InetSocketAddress peer = (InetSocketAddress) getRemoteSocketAddress();
+        try {
+            prove(() -> {
+                byte[] binding = secure(false);
+                sockets.handshake.accept(getInputStream(), getOutputStream(), sockets.advertised, binding);
+            });
+        } catch (IOException e) {
+            sockets.refusals.log("A connection from " + ProvenSockets.text(peer.getAddress(), peer.getPort())
+                    + " was refused, since " + reason(e) + ". If it is a node of this cluster, give it the same cookie,"
+                    + " the same name of the cluster, and TLS or not alike.");
+            throw e;
+        }
+    }
+
+    private interface Proof {
+        void run() throws IOException;
+    }
+
+    /** Runs a handshake. A second thread closes the socket after a time, so that also bytes that drip in do not extend it. */
+    private void prove(Proof proof) throws IOException {
+        CountDownLatch done = new CountDownLatch(1);
+        AtomicBoolean late = new AtomicBoolean();
+        Thread.ofVirtual().name("magnetar-cluster-handshake").start(() -> closeUnless(done, late));
+        boolean good = false;
+        try {
+            proof.run();
+            good = !late.get();
+        } catch (IOException e) {
+            throw late.get() ? new Handshake.Refused("it did not prove itself in " + sockets.handshakeMillis + " ms") : e;
+        } finally {
+            done.countDown();
+            if (!good) {
+                close();
+            }
+        }
+    }
+
+    private void closeUnless(CountDownLatch done, AtomicBoolean late) {
+        try {
+            if (!done.await(sockets.handshakeMillis, TimeUnit.MILLISECONDS)) {
+                late.set(true);
+                close();
+            }
+        } catch (InterruptedException | IOException e) {
+            late.set(true);
+        }
+    }
+
+    /** Puts TLS between, if there is one. Returns what only the two ends of the connection know; nothing without TLS. */
+    private byte[] secure(boolean dialing) throws IOException {
+        SSLContext tls = sockets.tls;
+        if (tls == null) {
+            return new byte[0];
+        }
+        SSLSocket secure = (SSLSocket) tls.getSocketFactory().createSocket(this, getInetAddress().getHostAddress(), getPort(), true);
+        secure.setUseClientMode(dialing);
+        secure.setEnabledProtocols(new String[] {"TLSv1.3"});
+        if (!dialing) {
+            secure.setNeedClientAuth(true);
+        }
+        secure.startHandshake();
+        byte[] binding = ((ExtendedSSLSession) secure.getSession()).exportKeyingMaterialData(BINDING, null, BINDING_LENGTH);
+        in = secure.getInputStream();
+        out = secure.getOutputStream();
+        return binding;
+    }
+
+    /** Why a handshake failed, as the rest of a sentence. */
+    private String reason(IOException e) {
+        if (e instanceof Handshake.Refused) {
+            return e.getMessage();
+        }
+        if (e instanceof SSLException) {
+            return "TLS failed (" + e.getMessage() + ")";
+        }
+        return "its connection ended during the handshake";
+    }
+
+    @Override
+    public InputStream getInputStream() throws IOException {
+        return in == null ? super.getInputStream() : in;
+    }
+
+    @Override
+    public OutputStream getOutputStream() throws IOException {
+        return out == null ? super.getOutputStream() : out;
+    }
+}

@@ -1,0 +1,139 @@
+package magnetar.cluster.impl;
+
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.util.List;
+import javax.net.ssl.SSLContext;
+
+/** How a node joins its cluster. The methods set one thing each, and return the settings. Not for several threads. */
+public final class Settings {
+    final String name;
+    final Cookie cookie;
+
+    String cluster = "magnetar";
+    InetAddress address = InetAddress.getLoopbackAddress();
+    int port;
+    InetSocketAddress advertised;
+    SSLContext tls;
+    boolean insecure;
+    List<InetSocketAddress> peers = List.of();
+    InetSocketAddress group;
+    String query;
+    long detectMillis = 8_000;
+    long heartbeatMillis = 2_000;
+    long verifyMillis = 1_000;
+    long mergeMillis = 2_000;
+    long discoverMillis = 1_000;
+    long leaveMillis = 2_000;
+    long handshakeMillis = 5_000;
+    int connectMillis = 1_000;
+
+    /** Settings of a node with this name. It finds no others, until it is told how. */
+    public Settings(String name, Cookie cookie) {
+        this.name = name;
+        this.cookie = cookie;
+    }
+
+    /** Nodes of another cluster are strangers, also with the same cookie. */
+    public Settings cluster(String value) {
+        cluster = value;
+        return this;
+    }
+
+    /** Where the node listens: the loopback address and a free port, if not set. */
+    public Settings bind(InetAddress value, int atPort) {
+        address = value;
+        port = atPort;
+        return this;
+    }
+
+    /** The address that others dial, if it is not the one that the node listens at. */
+    public Settings advertise(InetSocketAddress value) {
+        advertised = value;
+        return this;
+    }
+
+    /** Connections use TLS 1.3, and each side needs a certificate that the other one's context trusts, for any host. */
+    public Settings tls(SSLContext value) {
+        tls = value;
+        return this;
+    }
+
+    /** True allows a node to listen outside of the loopback address without TLS. */
+    public Settings insecure(boolean value) {
+        insecure = value;
+        return this;
+    }
+
+    /** Finds others at these addresses, and at those that they know. */
+    public Settings peers(List<InetSocketAddress> value) {
+        peers = List.copyOf(value);
+        return this;
+    }
+
+    /**
+     * Finds others by UDP to this multicast address and port. These messages are not authenticated. A forged one can
+     * make a node dial an address, where the handshake fails, and dial it again. It cannot bring a stranger in.
+     */
+    public Settings multicast(InetSocketAddress value) {
+        group = value;
+        return this;
+    }
+
+    /** Finds others at all addresses that DNS has for this name, at the port that this node listens at. */
+    public Settings dns(String value) {
+        query = value;
+        return this;
+    }
+
+    /** A member is unreachable if nothing has come from it for `after` milliseconds. Each sends something `every` so often. */
+    public Settings detect(long after, long every) {
+        detectMillis = after;
+        heartbeatMillis = every;
+        verifyMillis = Math.min(1_000, after / 4);
+        return this;
+    }
+
+    /** Looks for members that were lost about every so many milliseconds. */
+    public Settings merge(long value) {
+        mergeMillis = value;
+        return this;
+    }
+
+    /** Waits for so many milliseconds for the answer of another node before it is the first one. */
+    public Settings discover(long value) {
+        discoverMillis = value;
+        return this;
+    }
+
+    /** The other side of a connection has so many milliseconds to prove itself. */
+    public Settings handshake(long value) {
+        handshakeMillis = value;
+        return this;
+    }
+
+    /** Throws if the settings do not fit together, with a remedy. */
+    void check() {
+        if (address.isAnyLocalAddress()) {
+            throw new IllegalArgumentException("A node cannot listen at the wildcard address "
+                    + address.getHostAddress() + ", since the others need to know where it is: name one address of this machine.");
+        }
+        if (!address.isLoopbackAddress() && tls == null && !insecure) {
+            throw new IllegalArgumentException("A node that listens at " + address.getHostAddress()
+                    + ", outside of the loopback address, needs TLS. If the network is trusted, allow it with :insecure true.");
+        }
+        if (heartbeatMillis <= 0 || detectMillis < 2 * heartbeatMillis) {
+            throw new IllegalArgumentException("A member that is silent for " + detectMillis + " ms cannot be told from"
+                    + " one that sends something every " + heartbeatMillis + " ms: let the first be twice the second or more.");
+        }
+        int ways = (peers.isEmpty() ? 0 : 1) + (group == null ? 0 : 1) + (query == null ? 0 : 1);
+        if (ways > 1) {
+            throw new IllegalArgumentException("A node finds the others by peers, by multicast or by DNS: choose one.");
+        }
+        for (InetSocketAddress peer : peers) {
+            if (peer.isUnresolved()) {
+                throw new IllegalArgumentException("The peer " + peer.getHostString() + " has no address: correct its name.");
+            }
+        }
+    }
+}

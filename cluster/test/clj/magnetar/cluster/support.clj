@@ -1,0 +1,125 @@
+(ns magnetar.cluster.support
+  "Nodes on the loopback address of this JVM, with short times, that record what they are told."
+  (:import
+   (java.net InetAddress InetSocketAddress)
+   (java.util List)
+   (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
+   (magnetar.kernel.network Member Network$Events View)))
+
+(set! *warn-on-reflection* true)
+
+(def limit-ms
+  "How long a test waits for something that has to come."
+  30000)
+
+(def cookie
+  "The cookie of the nodes."
+  "a cookie of the tests, long enough")
+
+(defn place
+  "The address and port that a text such as 127.0.0.1:7800 has."
+  ^InetSocketAddress [^String text]
+  (let [colon (.lastIndexOf text ":")]
+    (InetSocketAddress. (InetAddress/getByName (subs text 0 colon)) (int (parse-long (subs text (inc colon)))))))
+
+(defn settings
+  "Settings of a node with this name."
+  ^Settings [name {:keys [peers port tls handshake] secret :cookie, :or {peers [], secret cookie, port 0, handshake 5000}}]
+  (-> (Settings. name (Cookie/of secret))
+      (.bind (InetAddress/getLoopbackAddress) port)
+      (.peers ^List (mapv place peers))
+      (.tls tls)
+      (.detect 1000 250)
+      (.merge 300)
+      (.discover 300)
+      (.handshake handshake)))
+
+(defn- shown [^View view]
+  {:names (mapv #(Member/.name %) (.members view))
+   :ids (mapv #(Member/.id %) (.members view))
+   :merged (.merged view)})
+
+(defn recorder
+  "Events that are added to the vector in the atom: maps with :names, :ids and :merged for views, with :from and :bytes for frames.
+  `on-frame` is called before a frame is added."
+  ^Network$Events [log on-frame]
+  (reify Network$Events
+    (view [_ view] (swap! log conj (shown view)))
+    (frame [_ from bytes]
+      (on-frame)
+      (swap! log conj {:from (.name from), :bytes bytes}))))
+
+(defn waited
+  "Waits until (f value) of the atom is logical true, and returns that. Fails after a limit."
+  [reference f]
+  (let [answer (promise)
+        look (fn [value] (when-let [found (f value)] (deliver answer found)))
+        key (Object.)]
+    (add-watch reference key (fn [_ _ _ value] (look value)))
+    (try
+      (look @reference)
+      (let [found (deref answer limit-ms nil)]
+        (when-not found
+          (throw (ex-info "what has to come did not come" {:last (take-last 5 @reference)})))
+        found)
+      (finally (remove-watch reference key)))))
+
+(defn node
+  "Joins as a node with this name. The :on-frame of the options is called for each frame."
+  [name & {:keys [on-frame] :or {on-frame (fn [])} :as options}]
+  (let [log (atom [])
+        network (JGroupsNetwork. (settings name options))
+        member (.join network (recorder log on-frame))]
+    {:name name
+     :log log
+     :network network
+     :member member
+     :id (.id member)
+     :address (.address network)}))
+
+(defn views
+  "The views that a node was told."
+  [{:keys [log]}]
+  (filterv :names @log))
+
+(defn view
+  "The view that a node was told last."
+  [node]
+  (peek (views node)))
+
+(defn await-view
+  "Waits until the last view of a node has exactly these names, and returns it."
+  [{:keys [log]} names]
+  (waited log (fn [events] (let [last-view (last (filter :names events))]
+                             (when (= names (:names last-view)) last-view)))))
+
+(defn await-next-view
+  "Waits for a view after the first `seen` events of a node with exactly these names, and returns it."
+  [{:keys [log]} seen names]
+  (waited log (fn [events] (first (filter #(= names (:names %)) (subvec events seen))))))
+
+(defn frames
+  "The texts of the frames that a node was told, with their senders."
+  [{:keys [log]}]
+  (for [{:keys [from bytes]} @log :when from]
+    [from (String. ^bytes bytes "UTF-8")]))
+
+(defn send-text
+  "Sends a frame with this text."
+  [{:keys [network]} {:keys [member]} ^String text]
+  (JGroupsNetwork/.send network member (.getBytes text "UTF-8")))
+
+(defn leave
+  "Leaves the network of each of the nodes."
+  [& nodes]
+  (run! #(JGroupsNetwork/.leave (:network %)) nodes))
+
+(defmacro with-nodes
+  "Evaluates `body` with nodes, each bound to a name and made by an expression. They leave at the end, the last one first."
+  [bindings & body]
+  (if-let [[local made & more] (seq bindings)]
+    `(let [~local ~made]
+       (try
+         (with-nodes ~more ~@body)
+         (finally (leave ~local))))
+    `(do ~@body)))
