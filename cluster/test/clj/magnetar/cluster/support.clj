@@ -1,8 +1,9 @@
 (ns magnetar.cluster.support
   "Nodes on the loopback address of this JVM, with short times, that record what they are told."
   (:import
-   (java.net InetAddress InetSocketAddress)
+   (java.net InetAddress InetSocketAddress Socket SocketException)
    (java.util List)
+   (java.util.logging Handler Logger LogRecord)
    (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
    (magnetar.kernel.network Member Network$Events View)))
 
@@ -60,7 +61,7 @@
       (look @reference)
       (let [found (deref answer limit-ms nil)]
         (when-not found
-          (throw (ex-info "what has to come did not come" {:last (take-last 5 @reference)})))
+          (throw (ex-info "what has to come did not come" {:last (let [value @reference] (cond->> value (coll? value) (take-last 5)))})))
         found)
       (finally (remove-watch reference key)))))
 
@@ -118,8 +119,62 @@
   "Evaluates `body` with nodes, each bound to a name and made by an expression. They leave at the end, the last one first."
   [bindings & body]
   (if-let [[local made & more] (seq bindings)]
-    `(let [~local ~made]
+    `(let [made# ~made
+           ~local made#]
        (try
          (with-nodes ~more ~@body)
-         (finally (leave ~local))))
+         (finally (leave made#))))
     `(do ~@body)))
+
+;; --- connections
+
+(defn dial
+  "A connection to an address."
+  ^Socket [address]
+  (let [^InetSocketAddress at (place address)]
+    (doto (Socket. (.getAddress at) (.getPort at))
+      (.setSoTimeout limit-ms))))
+
+(defn read-bytes
+  "The next n bytes, fewer at the end of the stream."
+  ^bytes [^Socket socket n]
+  (try
+    (.readNBytes (.getInputStream socket) n)
+    (catch SocketException _ (byte-array 0))))
+
+(defn refused-connection
+  "Connects without the cookie, and returns when the connection is closed."
+  [address]
+  (with-open [socket (dial address)]
+    (.write (.getOutputStream socket) (.getBytes "garbage"))
+    (read-bytes socket 1)))
+
+;; --- what is logged
+
+(def refusals
+  "The lines about refused connections, inside of `with-refusals`."
+  (atom []))
+
+(def ^:private ^Logger logger (Logger/getLogger "magnetar.cluster"))
+
+(defn collecting-refusals
+  "Calls f while lines about refused connections are collected, and not printed."
+  [f]
+  (let [handler (proxy [Handler] []
+                  (publish [^LogRecord line]
+                    (swap! refusals conj (first (.getParameters line))))
+                  (flush [])
+                  (close []))]
+    (reset! refusals [])
+    (.addHandler logger handler)
+    (.setUseParentHandlers logger false)
+    (try
+      (f)
+      (finally
+        (.removeHandler logger handler)
+        (.setUseParentHandlers logger true)))))
+
+(defmacro with-refusals
+  "Evaluates `body` while lines about refused connections are collected in `refusals`."
+  [& body]
+  `(collecting-refusals (fn [] ~@body)))

@@ -23,10 +23,10 @@ import javax.crypto.spec.SecretKeySpec;
  *   <li>both random values, so that a recorded proof is of no use;
  *   <li>the name of the cluster;
  *   <li>the address that was dialed, which the accepting side compares with the address that it tells the others.
- *       So a stranger at an address that a node dials cannot pass the proof on to another node;
+ *       So a program at an address that a node dials cannot pass the proof on to another node;
  *   <li>with TLS, a value that only the two ends of this very TLS connection know, as RFC 9266 does.
  * </ul>
- * Without TLS, whoever can change the bytes on the way can take over a connection after its handshake.
+ * Without TLS, a program that can change the bytes on their way can take over a connection after its handshake.
  */
 final class Handshake {
     private static final byte[] HELLO = "MGN1".getBytes(StandardCharsets.US_ASCII);

@@ -1,5 +1,6 @@
 package magnetar.cluster.impl;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -46,8 +47,8 @@ final class ProvenSocket extends Socket {
                 sockets.handshake.dial(getInputStream(), getOutputStream(), dialed, binding);
             });
         } catch (IOException e) {
-            sockets.refusals.log("The node at " + dialed + " was not joined, since " + reason(e)
-                    + ". Both nodes need the same cookie, the same name of the cluster, and TLS or not alike.");
+            log(e, "The node at " + dialed + " was not joined, since ",
+                    ". Both nodes need the same cookie, the same name of the cluster, and TLS or not alike.");
             throw e;
         }
     }
@@ -61,9 +62,8 @@ final class ProvenSocket extends Socket {
                 sockets.handshake.accept(getInputStream(), getOutputStream(), sockets.advertised, binding);
             });
         } catch (IOException e) {
-            sockets.refusals.log("A connection from " + ProvenSockets.text(peer.getAddress(), peer.getPort())
-                    + " was refused, since " + reason(e) + ". If it is a node of this cluster, give it the same cookie,"
-                    + " the same name of the cluster, and TLS or not alike.");
+            log(e, "A connection from " + ProvenSockets.text(peer.getAddress(), peer.getPort()) + " was refused, since ",
+                    ". If it is a node of this cluster, give it the same cookie, the same name of the cluster, and TLS or not alike.");
             throw e;
         }
     }
@@ -121,15 +121,13 @@ final class ProvenSocket extends Socket {
         return binding;
     }
 
-    /** Why a handshake failed, as the rest of a sentence. */
-    private String reason(IOException e) {
+    /** Logs why a handshake failed, unless the connection just ended, as by a health check or a node that leaves. */
+    private void log(IOException e, String before, String after) {
         if (e instanceof Handshake.Refused) {
-            return e.getMessage();
+            sockets.refusals.log(before + e.getMessage() + after);
+        } else if (e instanceof SSLException && !(e.getCause() instanceof EOFException)) {
+            sockets.refusals.log(before + "TLS failed (" + e.getMessage() + ")" + after);
         }
-        if (e instanceof SSLException) {
-            return "TLS failed (" + e.getMessage() + ")";
-        }
-        return "its connection ended during the handshake";
     }
 
     @Override

@@ -10,11 +10,11 @@ import java.net.SocketException;
 import java.util.ArrayDeque;
 
 /**
- * Accepts connections whose other side has proven itself. A slow or silent stranger delays no one: each handshake has
- * a virtual thread of its own.
+ * Accepts connections whose other side has proven itself. Each handshake has a virtual thread of its own, so a slow
+ * or silent program does not delay the others.
  *
- * <p>At most {@link #MAX_UNPROVEN} handshakes run at a time. One more closes the oldest of them, so that a flood of
- * strangers cannot keep a node out, whose handshake takes a few milliseconds.
+ * <p>At most {@link #MAX_UNPROVEN} handshakes run at a time. One more closes the oldest of them, so that a flood
+ * of silent connections does not keep a node out, whose handshake takes a few milliseconds.
  */
 final class ProvingServerSocket extends ServerSocket {
     /** The most connections that have not proven themselves. */
@@ -33,8 +33,16 @@ final class ProvingServerSocket extends ServerSocket {
     /** Listens at a place, for the port 0 at a free one. It accepts from the first call of `accept`. */
     ProvingServerSocket(ProvenSockets sockets, InetAddress address, int port) throws IOException {
         this.sockets = sockets;
-        super.setReuseAddress(true);
-        super.bind(new InetSocketAddress(address, port), BACKLOG);
+        boolean bound = false;
+        try {
+            super.setReuseAddress(true);
+            super.bind(new InetSocketAddress(address, port), BACKLOG);
+            bound = true;
+        } finally {
+            if (!bound) {
+                super.close();
+            }
+        }
     }
 
     /** Does nothing: it is bound already. JGroups calls it. */

@@ -34,7 +34,7 @@ public final class Settings {
         this.cookie = cookie;
     }
 
-    /** Nodes of another cluster are strangers, also with the same cookie. */
+    /** The name of the cluster. A node of another cluster is refused, also with the same cookie. */
     public Settings cluster(String value) {
         cluster = value;
         return this;
@@ -73,7 +73,7 @@ public final class Settings {
 
     /**
      * Finds others by UDP to this multicast address and port. These messages are not authenticated. A forged one can
-     * make a node dial an address, where the handshake fails, and dial it again. It cannot bring a stranger in.
+     * make a node dial an address, where the handshake fails, and dial it again. It cannot let a program join without the cookie.
      */
     public Settings multicast(InetSocketAddress value) {
         group = value;

@@ -1,0 +1,80 @@
+(ns magnetar.cluster.leak-test
+  "Nodes that join and leave leave no thread and no descriptor behind."
+  {:wakes false}
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.cluster.support :refer [await-view leave limit-ms node place refused-connection with-refusals]]
+   [magnetar.dev.child :as child])
+  (:import
+   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
+   (java.io File)
+   (java.lang.management ManagementFactory)
+   (java.nio.file Files)))
+
+(set! *warn-on-reflection* true)
+
+(defn- threads
+  "The lines of a dump of all threads that name a thread or a frame of the cluster."
+  []
+  (let [file (File. ^File (child/temp-folder "magnetar-threads") "dump.txt")]
+    (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)
+                  (str file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
+    (filterv #(re-find #"org\.jgroups|magnetar\.cluster\.impl|\"magnetar-cluster" %) (str/split-lines (slurp file)))))
+
+(defn- sockets []
+  (count (for [^File file (.listFiles (File. "/proc/self/fd"))
+               :let [target (try (str (Files/readSymbolicLink (.toPath file))) (catch java.io.IOException _ ""))]
+               :when (str/starts-with? target "socket:")]
+           target)))
+
+(defn- eventually-empty
+  "Calls f until it returns no lines, for a time; returns its last answer."
+  [f]
+  (let [deadline (+ (System/nanoTime) (* 1000000 (long limit-ms)))]
+    (loop []
+      (let [found (f)]
+        (if (or (empty? found) (pos? (- (System/nanoTime) deadline)))
+          (vec found)
+          (do (Thread/yield) (recur)))))))
+
+(defn- join-and-leave [{:keys [address] :as anchor} n]
+  (dotimes [_ n]
+    (let [b (node "b" :peers [address])]
+      (await-view b ["a" "b"])
+      (leave b)
+      (await-view anchor ["a"]))))
+
+(deftest joining-and-leaving-leaves-nothing-behind
+  (with-refusals
+    (let [warm (node "a")]
+      (join-and-leave warm 2)
+      (leave warm))
+    (is (= [] (eventually-empty threads)))
+    (let [before (sockets)
+          a (node "a")]
+      (is (seq (threads)) "a dump shows threads of the cluster")
+      (is (< before (sockets)))
+      (join-and-leave a 20)
+      (dotimes [_ 20]
+        (refused-connection (:address a)))
+      (leave a)
+      (is (= [] (eventually-empty threads)))
+      (is (= [] (eventually-empty #(when (< before (sockets)) [(sockets)])))))))
+
+(deftest a-join-that-fails-leaves-nothing-behind
+  (let [a (node "a")
+        before (sockets)]
+    (dotimes [_ 5]
+      (is (thrown? java.io.IOException (node "b" :port (.getPort (place (:address a)))))))
+    (is (= [] (eventually-empty #(when (< before (sockets)) [(sockets)]))))
+    (leave a)
+    (is (= [] (eventually-empty threads)))))
+
+(deftest a-join-that-is-interrupted-leaves-nothing-behind
+  (let [ended (promise)
+        thread (Thread/startVirtualThread #(deliver ended (try (node "a") (catch InterruptedException _ :interrupted))))]
+    (loop [] (when (empty? (threads)) (recur)))
+    (.interrupt thread)
+    (is (= :interrupted (deref ended limit-ms :waits)))
+    (is (= [] (eventually-empty threads)))))
