@@ -1,4 +1,4 @@
-(ns magnetar.cluster.leak-test
+(ns ^:slow magnetar.cluster.leak-test
   "Nodes that join and leave leave no thread and no descriptor behind."
   {:wakes false}
   (:require

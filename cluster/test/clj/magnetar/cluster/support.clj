@@ -32,7 +32,7 @@
       (.tls tls)
       (.detect 1000 250)
       (.merge 300)
-      (.discover 300)
+      (.discover 150)
       (.handshake handshake)))
 
 (defn- shown [^View view]

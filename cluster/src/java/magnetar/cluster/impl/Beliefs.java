@@ -15,8 +15,8 @@ import org.jgroups.Address;
 import org.jgroups.MergeView;
 
 /**
- * What a member believes about the others: the view of JGroups, less the members that it has not heard from for too
- * long, has cut off, or does not yet know by name. For the thread of the events of one network only.
+ * What a member believes about the others: the view of JGroups, less the members that do not answer, that it
+ * has cut off, or that it does not yet know by name. For the thread of the events of one network only.
  */
 final class Beliefs {
     private static final int REMEMBERED = 1_024; // peers, also those that have left and may come back

@@ -15,6 +15,9 @@ final class Cuts extends Protocol {
     /** Nothing is sent to these, see {@link Transport}. */
     final Set<Address> to = ConcurrentHashMap.newKeySet();
 
+    /** Nothing is sent and nothing taken. */
+    volatile boolean all;
+
     @Override
     public Object up(Message message) {
         return dropped(message) ? null : up_prot.up(message);
@@ -22,7 +25,7 @@ final class Cuts extends Protocol {
 
     @Override
     public void up(MessageBatch batch) {
-        if (!from.isEmpty()) {
+        if (all || !from.isEmpty()) {
             batch.removeIf(this::dropped, true);
         }
         if (!batch.isEmpty()) {
@@ -31,6 +34,6 @@ final class Cuts extends Protocol {
     }
 
     private boolean dropped(Message message) {
-        return !from.isEmpty() && message.getSrc() != null && from.contains(message.getSrc());
+        return all || !from.isEmpty() && message.getSrc() != null && from.contains(message.getSrc());
     }
 }

@@ -20,7 +20,7 @@ public final class FrameHeader extends Header {
     /** All frames up to this position were delivered, or are lost. */
     static final byte ACKNOWLEDGE = 2;
 
-    /** Asks for an acknowledgement of this position, in order after the frames. */
+    /** Asks for an acknowledgement of this position, in order after the frames. The last type that a cut member cannot send. */
     static final byte PROBE = 3;
 
     /** The name of the sender, and its age as the number. */
@@ -28,6 +28,12 @@ public final class FrameHeader extends Header {
 
     /** The same, and asks for a HELLO. The age may be {@link #UNKNOWN}. */
     static final byte ASK = 5;
+
+    /** Asks whether the member is there. Sent once, and lost with its packet. */
+    static final byte PING = 6;
+
+    /** The answer. */
+    static final byte PONG = 7;
 
     static final long UNKNOWN = -1;
 

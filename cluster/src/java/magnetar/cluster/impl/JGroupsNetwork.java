@@ -29,7 +29,7 @@ import org.jgroups.util.UUID;
  * A network of nodes by JGroups.
  *
  * <p>Threads. JGroups' threads deliver frames; one thread of ours, the loop, takes everything else in turn: views of
- * JGroups, names of members, suspicions, cuts. It alone has the {@link Beliefs} and tells views. The lock
+ * JGroups, names of members, answers, cuts. It alone has the {@link Beliefs} and tells views. The lock
  * {@link #telling} is held while an event is told, so events come one at a time. It is taken after no other lock.
  *
  * <p>Nothing of JGroups is called under that lock. What is sent is sent by the callers of {@link #send}, by the loop,
@@ -44,7 +44,6 @@ public final class JGroupsNetwork implements Network {
     private static final long ASK_MILLIS = 200;
     private static final long MAX_ASK_MILLIS = 2_000; // then a member goes on without the name of another one
     private static final long SOON_MILLIS = 20; // until the loop looks again while it waits for something
-    private static final long LATER_MILLIS = 2_000;
     private static final int MAX_NAME = 255;
     private static final long FLUSH_PAUSE_MILLIS = 2;
     private static final long POSITIONS_PER_NANO = 16; // more than any window grows
@@ -53,6 +52,7 @@ public final class JGroupsNetwork implements Network {
     private final long origin = System.nanoTime();
     private final LinkedBlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
     private final Map<Long, Link> links = new ConcurrentHashMap<>(); // to the members of the view
+    private final Answers<Address> answers;
     private final Set<Address> barred = ConcurrentHashMap.newKeySet(); // cut off, and not yet back in a view
     private final CompletableFuture<Member> joined = new CompletableFuture<>();
 
@@ -75,6 +75,7 @@ public final class JGroupsNetwork implements Network {
     private List<Address> elders;
     private long age = FrameHeader.UNKNOWN;
     private long nextAsk;
+    private long nextPing;
     private long patience;
 
     private record Link(Address address, Window window) {}
@@ -83,6 +84,7 @@ public final class JGroupsNetwork implements Network {
     public JGroupsNetwork(Settings settings) {
         settings.check();
         this.settings = settings;
+        answers = new Answers<>((int) (settings.detectMillis / settings.heartbeatMillis));
     }
 
     // --- joining and leaving
@@ -120,7 +122,7 @@ public final class JGroupsNetwork implements Network {
                     + "): take an address of this machine and a port that is free, or the port 0 for any.", e);
         }
         try {
-            stack = new Stack(settings, sockets, () -> tasks.add(() -> {}));
+            stack = new Stack(settings, sockets);
         } catch (Exception e) {
             throw failed(e);
         }
@@ -239,6 +241,9 @@ public final class JGroupsNetwork implements Network {
         if (type != FrameHeader.FRAME && type != FrameHeader.PROBE) {
             message.setFlag(Message.Flag.OOB);
         }
+        if (type == FrameHeader.PING || type == FrameHeader.PONG) {
+            message.setFlag(Message.Flag.NO_RELIABILITY);
+        }
         try {
             stack.channel.send(message);
         } catch (Exception e) {
@@ -250,7 +255,7 @@ public final class JGroupsNetwork implements Network {
     private void receive(Message message) {
         FrameHeader header = message.getHeader(FrameHeader.KEY);
         Address from = message.getSrc();
-        if (header == null || barred.contains(from)) {
+        if (header == null || header.type <= FrameHeader.PROBE && barred.contains(from)) {
             return;
         }
         switch (header.type) {
@@ -265,6 +270,12 @@ public final class JGroupsNetwork implements Network {
             case FrameHeader.HELLO, FrameHeader.ASK -> {
                 byte[] name = bytes(message);
                 tasks.add(() -> meet(from, header, name));
+            }
+            case FrameHeader.PING -> put(from, FrameHeader.PONG, 0, null);
+            case FrameHeader.PONG -> {
+                if (answers.answered(from)) {
+                    look();
+                }
             }
             default -> logger.log(Level.FINE, "A message of an unknown type was dropped.");
         }
@@ -342,7 +353,7 @@ public final class JGroupsNetwork implements Network {
     private void loop() {
         try {
             while (true) {
-                Runnable task = tasks.poll(isWaiting() ? SOON_MILLIS : LATER_MILLIS, TimeUnit.MILLISECONDS);
+                Runnable task = tasks.poll(isWaiting() ? SOON_MILLIS : settings.heartbeatMillis / 2 + 1, TimeUnit.MILLISECONDS);
                 if (task != null) {
                     task.run();
                 }
@@ -351,6 +362,11 @@ public final class JGroupsNetwork implements Network {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the end
         }
+    }
+
+    /** Lets the loop look for what is new. */
+    private void look() {
+        tasks.add(() -> {});
     }
 
     private boolean isWaiting() {
@@ -362,6 +378,7 @@ public final class JGroupsNetwork implements Network {
             endCuts();
             decideAge();
             askAgain();
+            ping();
             tellNext();
         }
     }
@@ -394,6 +411,16 @@ public final class JGroupsNetwork implements Network {
     private void askAgain() {
         if (System.nanoTime() - nextAsk >= 0) {
             ask(beliefs.unknown(beliefs.members()));
+        }
+    }
+
+    private void ping() {
+        if (System.nanoTime() - nextPing >= 0) {
+            nextPing = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.heartbeatMillis);
+            List<Address> others = new ArrayList<>(beliefs.members());
+            others.remove(stack.channel.address());
+            answers.begin(others);
+            others.forEach(other -> put(other, FrameHeader.PING, 0, null));
         }
     }
 
@@ -442,7 +469,7 @@ public final class JGroupsNetwork implements Network {
         if (isFirst && !beliefs.unknown(beliefs.members()).isEmpty() && System.nanoTime() - patience < 0) {
             return; // better a first view with all that are there
         }
-        Set<Address> absent = new HashSet<>(stack.detector.silent());
+        Set<Address> absent = answers.absent();
         absent.addAll(cuts.keySet());
         View next = beliefs.next(absent);
         if (next == null) {
@@ -511,7 +538,7 @@ public final class JGroupsNetwork implements Network {
             cuts.put(link.address, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis));
             stack.cuts.from.add(link.address);
             stack.cuts.to.add(link.address);
-            tasks.add(() -> {});
+            look();
         }
     }
 
@@ -537,9 +564,18 @@ public final class JGroupsNetwork implements Network {
         }
     }
 
+    /** For tests: ends the node as if its program were killed. A leave afterwards tells the others nothing. */
+    public void crash() {
+        stack.cuts.all = true;
+        sockets.close();
+        stack.transport.clearConnections(false);
+    }
+
     /** For tests: mends all that {@link #sever} broke. */
     public void mend() {
-        stack.cuts.from.clear();
-        stack.cuts.to.clear();
+        if (stack != null) {
+            stack.cuts.from.clear();
+            stack.cuts.to.clear();
+        }
     }
 }

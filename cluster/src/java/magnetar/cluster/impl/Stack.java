@@ -6,15 +6,15 @@ import java.util.List;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import org.jgroups.JChannel;
-import org.jgroups.conf.ClassConfigurator;
 import org.jgroups.logging.LogFactory;
+import org.jgroups.protocols.Discovery;
+import org.jgroups.protocols.FD_ALL3;
 import org.jgroups.protocols.MERGE3;
 import org.jgroups.protocols.MPING;
 import org.jgroups.protocols.TCPPING;
 import org.jgroups.protocols.TransferQueueBundler;
 import org.jgroups.protocols.UNICAST3;
 import org.jgroups.protocols.VERIFY_SUSPECT2;
-import org.jgroups.protocols.Discovery;
 import org.jgroups.protocols.dns.DNS_PING;
 import org.jgroups.protocols.pbcast.GMS;
 import org.jgroups.protocols.pbcast.NAKACK2;
@@ -36,7 +36,6 @@ final class Stack {
     final Cuts cuts = new Cuts();
     final Transport transport = new Transport(cuts);
     final UNICAST3 unicast = new UNICAST3();
-    final Detector detector;
     final JChannel channel;
 
     static {
@@ -51,21 +50,19 @@ final class Stack {
         FrameHeader.register();
     }
 
-    Stack(Settings settings, ProvenSockets sockets, Runnable believesOtherwise) throws Exception {
-        detector = new Detector(believesOtherwise);
+    Stack(Settings settings, ProvenSockets sockets) throws Exception {
         channel = new JChannel(protocols(settings, sockets));
         channel.setName(settings.name);
     }
 
     private List<Protocol> protocols(Settings settings, ProvenSockets sockets) {
         configureTransport(settings, sockets);
-        detector.setTimeout(settings.detectMillis).setInterval(settings.heartbeatMillis);
         List<Protocol> protocols = new ArrayList<>();
         protocols.add(transport);
         protocols.add(cuts);
         protocols.add(discovery(settings, sockets));
         protocols.add(new MERGE3().setMinInterval(settings.mergeMillis).setMaxInterval(2 * settings.mergeMillis));
-        protocols.add(detector);
+        protocols.add(new FD_ALL3().setTimeout(settings.detectMillis).setInterval(settings.heartbeatMillis));
         protocols.add(new VERIFY_SUSPECT2().setTimeout(settings.verifyMillis));
         protocols.add(new NAKACK2().useMcastXmit(false));
         protocols.add(unicast);

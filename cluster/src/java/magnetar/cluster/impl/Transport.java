@@ -32,7 +32,7 @@ final class Transport extends TCP {
 
     @Override
     public void sendUnicast(PhysicalAddress to, byte[] data, int offset, int length) {
-        if (!isCut(to)) {
+        if (!cuts.all && !isCut(to)) {
             writers.write(to, data, offset, length);
         }
     }
