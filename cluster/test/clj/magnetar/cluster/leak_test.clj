@@ -1,6 +1,7 @@
-(ns ^:slow magnetar.cluster.leak-test
+(ns magnetar.cluster.leak-test
   "Nodes that join and leave leave no thread and no descriptor behind."
-  {:wakes false}
+  {:slow true
+   :wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]

@@ -25,12 +25,12 @@
 
 (defn settings
   "Settings of a node with this name."
-  ^Settings [name {:keys [peers port tls handshake] secret :cookie, :or {peers [], secret cookie, port 0, handshake 5000}}]
+  ^Settings [name {:keys [peers port tls handshake detect] secret :cookie, :or {peers [], secret cookie, port 0, handshake 5000, detect 1000}}]
   (-> (Settings. name (Cookie/of secret))
       (.bind (InetAddress/getLoopbackAddress) port)
       (.peers ^List (mapv place peers))
       (.tls tls)
-      (.detect 1000 250)
+      (.detect detect (quot (long detect) 4))
       (.merge 300)
       (.discover 150)
       (.handshake handshake)))

@@ -21,7 +21,7 @@ public final class Settings {
     String query;
     long detectMillis = 8_000;
     long heartbeatMillis = 2_000;
-    long verifyMillis = 1_000;
+    long verifyMillis = 200;
     long mergeMillis = 2_000;
     long discoverMillis = 1_000;
     long leaveMillis = 2_000;
@@ -90,7 +90,7 @@ public final class Settings {
     public Settings detect(long after, long every) {
         detectMillis = after;
         heartbeatMillis = every;
-        verifyMillis = Math.min(1_000, after / 4);
+        verifyMillis = Math.min(200, after / 4);
         return this;
     }
 
