@@ -12,18 +12,18 @@
    [magnetar.net.tls-options :as tls-options])
   (:import
    (java.io File IOException InputStream OutputStream)
-   (java.net InetAddress InetSocketAddress ServerSocket Socket SocketException)
+   (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress MulticastSocket NetworkInterface ServerSocket Socket)
    (java.nio.file Files Path)
    (java.nio.file.attribute PosixFilePermissions)
    (java.util Arrays Collection List Map)
    (javax.crypto Mac)
    (javax.crypto.spec SecretKeySpec)
-   (magnetar.cluster.impl Cookie JGroupsNetwork)
-   (org.jgroups BytesMessage Event JChannel Receiver View ViewId)
+   (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
+   (org.jgroups BytesMessage CompositeMessage Event JChannel Message ObjectMessage Receiver View ViewId)
    (org.jgroups.protocols TCP TCPPING UNICAST3)
    (org.jgroups.protocols.pbcast GMS GMS$GmsHeader NAKACK2 STABLE)
    (org.jgroups.stack IpAddress Protocol)
-   (org.jgroups.util ByteArray Digest Tuple)))
+   (org.jgroups.util ByteArray ByteArrayDataOutputStream Digest Tuple)))
 
 (set! *warn-on-reflection* true)
 
@@ -206,18 +206,21 @@
   (let [field (fn [object name] (.get (doto (Class/.getDeclaredField (class object) name) (.setAccessible true)) object))]
     (-> network (field "stack") (field "channel"))))
 
-(defn- forge-view
-  "Sends to the channel at an address that it and the sender have a new view."
-  [^JChannel from ^JChannel to ^InetSocketAddress at]
+(defn- forged-view
+  "A message of the first channel to the second one, that they have a new view."
+  ^Message [^JChannel from ^JChannel to]
   (let [forged (View. (ViewId. (.getAddress from) 1000) ^List (vector (.getAddress from) (.getAddress to)))
         gms (.findProtocol (.getProtocolStack from) ^Class GMS)
         digest (Digest. ^Map (into {} (map #(vector % (long-array 2))) (.getMembers forged)))
         marshal (doto (.getDeclaredMethod GMS "marshal" (into-array Class [View Digest])) (.setAccessible true))
         ^ByteArray bytes (.invoke marshal nil (object-array [forged digest]))]
-    (.down from (Event. Event/ADD_PHYSICAL_ADDRESS (Tuple. (.getAddress to) (IpAddress. (.getAddress at) (.getPort at)))))
-    (.send from (.putHeader (BytesMessage. (.getAddress to) bytes)
-                            (.getId ^Protocol gms)
-                            (GMS$GmsHeader. GMS$GmsHeader/VIEW)))))
+    (.putHeader (BytesMessage. (.getAddress to) bytes) (.getId ^Protocol gms) (GMS$GmsHeader. GMS$GmsHeader/VIEW))))
+
+(defn- forge-view
+  "Sends to the channel at an address that it and the sender have a new view."
+  [^JChannel from ^JChannel to ^InetSocketAddress at]
+  (.down from (Event. Event/ADD_PHYSICAL_ADDRESS (Tuple. (.getAddress to) (IpAddress. (.getAddress at) (.getPort at)))))
+  (.send from (forged-view from to)))
 
 (defn- physical-address ^InetSocketAddress [^JChannel channel]
   (let [^IpAddress address (.down channel (Event. Event/GET_PHYSICAL_ADDRESS (.getAddress channel)))]
@@ -244,6 +247,38 @@
                 (finally (.close victim)))))
           (finally (.close channel)))
         (is (= before [(views a) (views b) (.getView (channel-of a))]))))))
+
+(deftest a-message-with-an-object-ends-its-connection
+  (with-refusals
+    (with-nodes [a (node "a")
+                 b (node "b" :peers [(:address a)])]
+      (run! #(await-view % ["a" "b"]) [a b])
+      (let [channel (channel-of b)]
+        (doseq [[pattern message] [[#"a message with an object of the class \d+" (ObjectMessage. (.getAddress (channel-of a)) (java.util.ArrayList.))]
+                                   [#"a message of the type \d+" (CompositeMessage. (.getAddress (channel-of a)))]]]
+          (reset! refusals [])
+          (.send channel ^Message message)
+          (is (re-find pattern (waited refusals first))))))))
+
+(deftest a-forged-view-by-multicast-changes-nothing
+  (let [port (with-open [socket (DatagramSocket. 0)] (.getLocalPort socket))
+        group (InetSocketAddress. (InetAddress/getByName "232.5.5.6") (int port))
+        adjust #(Settings/.multicast % group)]
+    (with-refusals
+      (with-nodes [a (node "a" :adjust adjust)]
+        (let [channel (foreign (place (:address a)))
+              out (ByteArrayDataOutputStream.)
+              forged (doto (forged-view channel (channel-of a)) (.setSrc (.getAddress channel)) (.writeTo out))
+              number #(.getId (.getViewId (.getView (channel-of a))))]
+          (try
+            (is (some? forged))
+            (with-open [socket (doto (MulticastSocket.)
+                                 (.setNetworkInterface (NetworkInterface/getByInetAddress (InetAddress/getLoopbackAddress))))]
+              (.send socket (DatagramPacket. (.buffer out) (.position out) group)))
+            (finally (.close channel)))
+          (with-nodes [_ (node "b" :adjust adjust)]
+            (await-view a ["a" "b"])
+            (is (> 1000 (number)))))))))
 
 ;; --- TLS
 

@@ -192,5 +192,5 @@
       #"outside of the loopback address, needs TLS.*:insecure true" #(Settings/.bind % (InetAddress/getByName "192.0.2.1") 0)
       #"wildcard address 0.0.0.0.*name one address of this machine" #(Settings/.bind % (InetAddress/getByName "0.0.0.0") 0)
       #"silent for 1000 ms.*every 600 ms" #(Settings/.detect % 1000 600)
-      #"by peers, by multicast or by DNS: choose one" #(doto ^Settings % (.dns "nodes.test") (.multicast (java.net.InetSocketAddress. "239.1.1.1" 7500))))
+      #"by peers, by multicast or by DNS: choose one" #(doto ^Settings % (.dns "nodes.test" nil) (.multicast (java.net.InetSocketAddress. "239.1.1.1" 7500))))
     (is (some? (made #(doto ^Settings % (.bind (InetAddress/getByName "192.0.2.1") 0) (.insecure true)))))))

@@ -66,10 +66,10 @@
       (finally (remove-watch reference key)))))
 
 (defn node
-  "Joins as a node with this name. The :on-frame of the options is called for each frame."
-  [name & {:keys [on-frame] :or {on-frame (fn [])} :as options}]
+  "Joins as a node with this name. The :on-frame of the options is called for each frame, :adjust with the settings, which it returns."
+  [name & {:keys [on-frame adjust] :or {on-frame (fn []), adjust identity} :as options}]
   (let [log (atom [])
-        network (JGroupsNetwork. (settings name options))
+        network (JGroupsNetwork. (adjust (settings name options)))
         member (.join network (recorder log on-frame))]
     {:name name
      :log log

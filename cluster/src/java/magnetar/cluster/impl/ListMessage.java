@@ -25,7 +25,7 @@ final class ListMessage extends ObjectMessage {
         }
         short number = in.readShort();
         if (!CLASSES.contains(number)) {
-            throw new IOException("a message with an object of the class " + number);
+            throw new Unreadable("a message with an object of the class " + number);
         }
         SizeStreamable object = ClassConfigurator.create(number);
         object.readFrom(in);

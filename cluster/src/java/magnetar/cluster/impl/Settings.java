@@ -19,6 +19,7 @@ public final class Settings {
     List<InetSocketAddress> peers = List.of();
     InetSocketAddress group;
     String query;
+    String nameServer;
     long detectMillis = 8_000;
     long heartbeatMillis = 2_000;
     long verifyMillis = 200;
@@ -73,16 +74,20 @@ public final class Settings {
 
     /**
      * Finds others by UDP to this multicast address and port. These messages are not authenticated. A forged one can
-     * make a node dial an address, where the handshake fails, and dial it again. It cannot let a program join without the cookie.
+     * make a node dial a wrong address, and so keep members apart. It cannot let a program join without the cookie.
      */
     public Settings multicast(InetSocketAddress value) {
         group = value;
         return this;
     }
 
-    /** Finds others at all addresses that DNS has for this name, at the port that this node listens at. */
-    public Settings dns(String value) {
+    /**
+     * Finds others at all addresses that DNS has for this name, at the port that this node listens at. The server, as
+     * host and port, may be null: then the one of this machine is asked.
+     */
+    public Settings dns(String value, String server) {
         query = value;
+        nameServer = server;
         return this;
     }
 

@@ -10,7 +10,6 @@ import org.jgroups.logging.LogFactory;
 import org.jgroups.protocols.Discovery;
 import org.jgroups.protocols.FD_ALL3;
 import org.jgroups.protocols.MERGE3;
-import org.jgroups.protocols.MPING;
 import org.jgroups.protocols.TCPPING;
 import org.jgroups.protocols.TransferQueueBundler;
 import org.jgroups.protocols.UNICAST3;
@@ -34,7 +33,7 @@ final class Stack {
     private static final int MAX_LENGTH = 1 << 20;
 
     final Cuts cuts = new Cuts();
-    final Transport transport = new Transport(cuts);
+    final Transport transport;
     final UNICAST3 unicast = new UNICAST3();
     final JChannel channel;
 
@@ -51,6 +50,7 @@ final class Stack {
     }
 
     Stack(Settings settings, ProvenSockets sockets) throws Exception {
+        transport = new Transport(cuts, sockets.refusals);
         channel = new JChannel(protocols(settings, sockets));
         channel.setName(settings.name);
     }
@@ -90,7 +90,7 @@ final class Stack {
 
     private static Discovery discovery(Settings settings, ProvenSockets sockets) {
         if (settings.group != null) {
-            MPING multicast = new MPING();
+            Multicast multicast = new Multicast();
             multicast.setMcastAddr(settings.group.getAddress());
             multicast.setMcastPort(settings.group.getPort());
             return multicast;
@@ -98,6 +98,9 @@ final class Stack {
         if (settings.query != null) {
             DNS_PING dns = new DNS_PING();
             dns.setDNSQuery(settings.query);
+            if (settings.nameServer != null) {
+                dns.setDNSAddress(settings.nameServer);
+            }
             return dns;
         }
         List<InetSocketAddress> hosts = new ArrayList<>(settings.peers);

@@ -7,6 +7,7 @@ import org.jgroups.BytesMessage;
 import org.jgroups.EmptyMessage;
 import org.jgroups.Message;
 import org.jgroups.PhysicalAddress;
+import org.jgroups.Version;
 import org.jgroups.protocols.TCP;
 import org.jgroups.util.AsciiString;
 import org.jgroups.util.MessageBatch;
@@ -19,10 +20,12 @@ import org.jgroups.util.Util;
  */
 final class Transport extends TCP {
     private final Cuts cuts;
+    private final Refusals refusals;
     private final Writers writers = new Writers((to, buffer) -> send(to, buffer, 0, buffer.length));
 
-    Transport(Cuts cuts) {
+    Transport(Cuts cuts, Refusals refusals) {
         this.cuts = cuts;
+        this.refusals = refusals;
     }
 
     /** The bytes that are not yet given to the network. */
@@ -60,19 +63,25 @@ final class Transport extends TCP {
 
     @Override
     public void receive(Address sender, DataInput in, int length) throws IOException {
-        if (!versionMatch(in.readShort(), sender)) {
-            throw new IOException("another version of JGroups");
+        try {
+            receive(in);
+        } catch (Unreadable | ClassNotFoundException | RuntimeException e) {
+            refusals.log("The connection to " + sender + " was closed, since " + e.getMessage()
+                    + " came from it, which no node of this version sends. Let all nodes run the same version.");
+            throw new IOException("closed", e);
+        }
+    }
+
+    private void receive(DataInput in) throws IOException, ClassNotFoundException {
+        if (!Version.isBinaryCompatible(in.readShort())) {
+            throw new Unreadable("a message of another version of JGroups");
         }
         byte flags = in.readByte();
         boolean toAll = (flags & MULTICAST) != 0;
-        try {
-            if ((flags & LIST) != 0) {
-                receiveBatches(in, toAll);
-            } else {
-                receiveOne(in, toAll);
-            }
-        } catch (ClassNotFoundException | RuntimeException e) {
-            throw new IOException("a message that cannot be read", e);
+        if ((flags & LIST) != 0) {
+            receiveBatches(in, toAll);
+        } else {
+            receiveOne(in, toAll);
         }
     }
 
@@ -123,7 +132,7 @@ final class Transport extends TCP {
             case Message.BYTES_MSG -> new BytesMessage();
             case Message.EMPTY_MSG -> new EmptyMessage();
             case Message.OBJ_MSG -> new ListMessage();
-            default -> throw new IOException("a message of the type " + type);
+            default -> throw new Unreadable("a message of the type " + type);
         };
     }
 }
