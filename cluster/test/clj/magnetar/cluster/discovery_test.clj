@@ -20,7 +20,7 @@
   (let [group (InetSocketAddress. (InetAddress/getByName "232.5.5.5") (int (free-port)))
         adjust #(Settings/.multicast % group)]
     (with-nodes [a (node "a" :adjust adjust)
-                 b (node "b" :adjust adjust)]
+                 b (node "b" :adjust adjust :discover 5000)]
       (run! #(await-view % ["a" "b"]) [a b]))))
 
 ;; --- DNS
@@ -72,7 +72,7 @@
                    (.bind (InetAddress/getByName (str "127.0.0." number)) port)
                    (.dns "nodes.magnetar.test" (str "127.0.0.1:" (.getLocalPort names))))))]
       (with-nodes [a (node "a" :adjust (at 1))
-                   b (node "b" :adjust (at 2))
-                   c (node "c" :adjust (at 3))]
+                   b (node "b" :adjust (at 2) :discover 5000)
+                   c (node "c" :adjust (at 3) :discover 5000)]
         (run! #(await-view % ["a" "b" "c"]) [a b c])
         (is (= [false false false] (map (comp :merged view) [a b c])))))))

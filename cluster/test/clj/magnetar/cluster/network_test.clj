@@ -1,10 +1,10 @@
 (ns magnetar.cluster.network-test
-  "Three nodes of JGroups in one JVM: who is there, frames, cuts, ends."
+  "Three nodes of JGroups in one JVM: views, frames, cuts, ends."
   {:wakes false}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.cluster.support :refer [await-next-view await-view frames leave limit-ms node recorder send-text settings view views waited
+   [magnetar.cluster.support :refer [alone-ms await-next-view await-view frames leave limit-ms node recorder send-text settings view views waited
                                      with-nodes]])
   (:import
    (java.io IOException)
@@ -41,7 +41,7 @@
 (deftest nodes-that-start-at-once-merge
   (let [port (with-open [socket (java.net.ServerSocket. 0)] (.getLocalPort socket))
         peers [(str "127.0.0.1:" port)]
-        started (mapv #(future (apply node %)) [["a" :port port :peers peers] ["b" :peers peers] ["c" :peers peers]])
+        started (mapv #(future (node % :port (if (= "a" %) port 0) :peers peers :discover alone-ms)) ["a" "b" "c"])
         nodes (mapv deref started)]
     (try
       (let [found (mapv (fn [{:keys [log]}] (waited log (fn [events] (let [ids (:ids (last (filter :names events)))]

@@ -14,7 +14,7 @@
 
 (def ^:private detect-ms
   "Longer than a node waits for an answer to its handshake, and for the name of another one."
-  10000)
+  20000)
 
 (defn- code
   "What the other JVM evaluates: it joins as c, says so, and waits."

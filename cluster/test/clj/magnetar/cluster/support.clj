@@ -23,16 +23,22 @@
   (let [colon (.lastIndexOf text ":")]
     (InetSocketAddress. (InetAddress/getByName (subs text 0 colon)) (int (parse-long (subs text (inc colon)))))))
 
+(def alone-ms
+  "How long a node without others looks for them."
+  150)
+
 (defn settings
-  "Settings of a node with this name."
-  ^Settings [name {:keys [peers port tls handshake detect] secret :cookie, :or {peers [], secret cookie, port 0, handshake 5000, detect 1000}}]
+  "Settings of a node with this name. A node without peers waits for others for a short time, and a node with peers for a long one:
+  its answer comes at once, unless the machine is busy or the test wants none."
+  ^Settings [name {:keys [peers port tls handshake detect discover] secret :cookie
+         :or {peers [], secret cookie, port 0, handshake 5000, detect 1000, discover (if (seq peers) 5000 alone-ms)}}]
   (-> (Settings. name (Cookie/of secret))
       (.bind (InetAddress/getLoopbackAddress) port)
       (.peers ^List (mapv place peers))
       (.tls tls)
       (.detect detect (quot (long detect) 4))
       (.merge 300)
-      (.discover 150)
+      (.discover discover)
       (.handshake handshake)))
 
 (defn- shown [^View view]

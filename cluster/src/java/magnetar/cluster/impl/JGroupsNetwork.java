@@ -353,14 +353,22 @@ public final class JGroupsNetwork implements Network {
     private void loop() {
         try {
             while (true) {
-                Runnable task = tasks.poll(isWaiting() ? SOON_MILLIS : settings.heartbeatMillis / 2 + 1, TimeUnit.MILLISECONDS);
-                if (task != null) {
-                    task.run();
-                }
-                advance();
+                step(tasks.poll(isWaiting() ? SOON_MILLIS : settings.heartbeatMillis / 2 + 1, TimeUnit.MILLISECONDS));
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the end
+        }
+    }
+
+    /** Runs a task, if there is one, and does what is due. A failure must not end the loop, which tells all views. */
+    private void step(Runnable task) {
+        try {
+            if (task != null) {
+                task.run();
+            }
+            advance();
+        } catch (RuntimeException e) {
+            logger.log(Level.WARNING, "The loop of the network " + settings.cluster + " failed, and goes on.", e);
         }
     }
 

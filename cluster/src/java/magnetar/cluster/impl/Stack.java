@@ -105,7 +105,7 @@ final class Stack {
         }
         List<InetSocketAddress> hosts = new ArrayList<>(settings.peers);
         if (hosts.isEmpty()) {
-            hosts.add(new InetSocketAddress(settings.address, sockets.server.getLocalPort())); // there is none to find
+            hosts.add(new InetSocketAddress(settings.address, sockets.server.getLocalPort())); // nothing else is there
         }
         TCPPING discovery = new TCPPING().<TCPPING>setInitialHosts(hosts).setPortRange(0);
         discovery.returnEntireCache(true); // peers need not know each other: one that both know tells them
