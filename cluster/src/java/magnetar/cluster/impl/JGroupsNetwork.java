@@ -59,17 +59,18 @@ public final class JGroupsNetwork implements Network {
     private final ReentrantLock telling = new ReentrantLock();
     private final Map<Address, Inbox> inboxes = Beliefs.remembered(); // guarded by telling
     private final Map<Address, Member> names = Beliefs.remembered(); // guarded by telling
-    private boolean over; // guarded by telling: no event may follow
+    private volatile boolean over; // set with the lock telling: no event may follow
 
     private Events events;
     private ProvenSockets sockets;
     private Stack stack;
     private Thread loop;
     private volatile View view;
-    private volatile long selfId;
+    private volatile long selfId; // for senders
     private boolean began; // guarded by this
 
     // Of the loop.
+    private Address self; // a channel forgets its own when it is closed
     private Beliefs beliefs;
     private final Map<Address, Long> cuts = new ConcurrentHashMap<>(); // until when, in nanoseconds
     private List<Address> elders;
@@ -187,14 +188,14 @@ public final class JGroupsNetwork implements Network {
         telling.unlock();
         joined.cancel(false);
         links.values().forEach(link -> link.window.close());
+        if (loop != null) {
+            loop.interrupt();
+        }
         if (stack != null) {
             stack.channel.close();
         }
         if (sockets != null) {
             sockets.close();
-        }
-        if (loop != null) {
-            loop.interrupt();
         }
     }
 
@@ -352,7 +353,7 @@ public final class JGroupsNetwork implements Network {
 
     private void loop() {
         try {
-            while (true) {
+            while (!over) {
                 step(tasks.poll(isWaiting() ? SOON_MILLIS : settings.heartbeatMillis / 2 + 1, TimeUnit.MILLISECONDS));
             }
         } catch (InterruptedException e) {
@@ -394,7 +395,7 @@ public final class JGroupsNetwork implements Network {
     private void accept(org.jgroups.View next) {
         long now = System.nanoTime();
         if (beliefs == null) {
-            Address self = stack.channel.address();
+            self = stack.channel.address();
             beliefs = new Beliefs(self);
             elders = new ArrayList<>(next.getMembers().subList(0, Math.max(0, next.getMembers().indexOf(self))));
             patience = now + TimeUnit.MILLISECONDS.toNanos(MAX_ASK_MILLIS);
@@ -408,7 +409,7 @@ public final class JGroupsNetwork implements Network {
     private void ask(List<Address> members) {
         byte[] name = settings.name.getBytes(StandardCharsets.UTF_8);
         for (Address member : members) {
-            if (!member.equals(stack.channel.address())) {
+            if (!member.equals(self)) {
                 byte type = beliefs.peer(member) == null ? FrameHeader.ASK : FrameHeader.HELLO;
                 put(member, type, age, name);
             }
@@ -426,7 +427,7 @@ public final class JGroupsNetwork implements Network {
         if (System.nanoTime() - nextPing >= 0) {
             nextPing = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.heartbeatMillis);
             List<Address> others = new ArrayList<>(beliefs.members());
-            others.remove(stack.channel.address());
+            others.remove(self);
             answers.begin(others);
             others.forEach(other -> put(other, FrameHeader.PING, 0, null));
         }
@@ -464,7 +465,6 @@ public final class JGroupsNetwork implements Network {
     /** Decides how old this member is, when it knows how old the members are that were there before. */
     private void decideAge() {
         if (age == FrameHeader.UNKNOWN && (beliefs.unknown(elders).isEmpty() || System.nanoTime() - patience >= 0)) {
-            Address self = stack.channel.address();
             age = beliefs.ageAfter(elders);
             selfId = idOf(self);
             beliefs.introduce(self, new Peer(new Member(settings.name, selfId), age));
@@ -495,7 +495,7 @@ public final class JGroupsNetwork implements Network {
         } finally {
             telling.unlock();
         }
-        joined.complete(beliefs.peer(stack.channel.address()).member());
+        joined.complete(beliefs.peer(self).member());
     }
 
     /** Makes links to the members that have come, and ends those to the ones that have left. */
