@@ -167,6 +167,7 @@ public final class JGroupsNetwork implements Network {
             return;
         }
         try {
+            links.values().forEach(link -> link.window.flush());
             long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.leaveMillis);
             while (isSending() && System.nanoTime() - deadline < 0) {
                 Thread.sleep(FLUSH_PAUSE_MILLIS);
@@ -177,8 +178,7 @@ public final class JGroupsNetwork implements Network {
     }
 
     private boolean isSending() {
-        return stack.transport.queued() > 0
-                || links.values().stream().anyMatch(link -> stack.unicast.getNumUnackedMessages(link.address) > 0);
+        return !links.values().stream().allMatch(link -> link.window.isFlushed());
     }
 
     /** Ends everything. The others are told by JGroups, if there is a channel. */

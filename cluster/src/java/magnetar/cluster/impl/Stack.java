@@ -34,7 +34,6 @@ final class Stack {
 
     final Cuts cuts = new Cuts();
     final Transport transport;
-    final UNICAST3 unicast = new UNICAST3();
     final JChannel channel;
 
     static {
@@ -65,7 +64,7 @@ final class Stack {
         protocols.add(new FD_ALL3().setTimeout(settings.detectMillis).setInterval(settings.heartbeatMillis));
         protocols.add(new VERIFY_SUSPECT2().setTimeout(settings.verifyMillis));
         protocols.add(new NAKACK2().useMcastXmit(false));
-        protocols.add(unicast);
+        protocols.add(new UNICAST3());
         protocols.add(new STABLE());
         protocols.add(new GMS().setJoinTimeout(settings.discoverMillis).setLeaveTimeout(settings.leaveMillis)
                 .printLocalAddress(false).setViewAckCollectionTimeout(settings.discoverMillis));

@@ -28,11 +28,6 @@ final class Transport extends TCP {
         this.refusals = refusals;
     }
 
-    /** The bytes that are not yet given to the network. */
-    long queued() {
-        return writers.queued();
-    }
-
     @Override
     public void sendUnicast(PhysicalAddress to, byte[] data, int offset, int length) {
         if (!cuts.all && !isCut(to)) {

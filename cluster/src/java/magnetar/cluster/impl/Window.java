@@ -72,6 +72,28 @@ final class Window {
         }
     }
 
+    /** Asks for an acknowledgement of all frames, if one is missing. */
+    void flush() {
+        lock.lock();
+        try {
+            if (!closed && acknowledged < sent) {
+                wire.send(FrameHeader.PROBE, sent, null);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Were all frames acknowledged, or has the member left? */
+    boolean isFlushed() {
+        lock.lock();
+        try {
+            return closed || acknowledged == sent;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Ends all waits: the member has left. */
     void close() {
         lock.lock();

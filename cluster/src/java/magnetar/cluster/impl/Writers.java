@@ -45,11 +45,6 @@ final class Writers {
         writers.clear();
     }
 
-    /** The bytes that are queued or being written. */
-    long queued() {
-        return writers.values().stream().mapToLong(Writer::bytes).sum();
-    }
-
     private final class Writer {
         private final PhysicalAddress to;
         private final ArrayDeque<byte[]> queue = new ArrayDeque<>();
@@ -72,10 +67,6 @@ final class Writers {
                 notifyAll();
             }
             return true;
-        }
-
-        synchronized long bytes() {
-            return bytes;
         }
 
         synchronized void stop() {
