@@ -24,7 +24,7 @@ import magnetar.kernel.network.View;
  * What the engine of a cluster does between two JVMs on the loopback address: frames one way, round trips, the time from a
  * kill to the view at the survivor, each with and without TLS.
  *
- * <p>Run it with the JDK's launcher, and the compiled Java of the kernel and the cluster and JGroups on the class path:
+ * <p>`bin/magnetar test cluster` compiles what it needs. The jar is JGroups, as Maven has fetched it:
  * {@code java -cp kernel/target/classes:cluster/target/classes:jgroups.jar bench/cluster/Engine.java}
  */
 public class Engine {
