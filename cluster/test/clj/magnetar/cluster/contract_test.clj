@@ -5,7 +5,7 @@
    :limit 300000}
   (:require
    [clojure.test :refer [deftest is testing]]
-   [magnetar.cluster.support :refer [alone-ms limit-ms settings with-refusals]]
+   [magnetar.cluster.support :refer [alone-ms limit-ms quick-ms settings with-refusals]]
    [magnetar.network-contract :as contract])
   (:import
    (java.net ServerSocket)
@@ -46,7 +46,7 @@
 (defn- made
   "A network that has not joined. The first one listens at the port, at which the others look for it."
   ^JGroupsNetwork [port first? name]
-  (JGroupsNetwork. (settings name {:port (if first? port 0), :peers [(str "127.0.0.1:" port)], :discover (if first? alone-ms 5000)})))
+  (JGroupsNetwork. (settings name {:port (if first? port 0), :peers [(str "127.0.0.1:" port)], :discover (if first? alone-ms 5000), :detect quick-ms})))
 
 (defn- world [n f]
   (let [port (with-open [socket (ServerSocket. 0)] (.getLocalPort socket))

@@ -4,7 +4,7 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.cluster.support :refer [alone-ms await-next-view await-view frames leave limit-ms node recorder send-text settings view views waited
+   [magnetar.cluster.support :refer [alone-ms await-next-view await-view frames leave limit-ms node patient-ms quick-ms recorder send-text settings view views waited
                                      with-nodes]])
   (:import
    (java.io IOException)
@@ -16,16 +16,17 @@
 (set! *warn-on-reflection* true)
 
 (defmacro ^:private with-three
-  "Evaluates `body` with the nodes a, b and c, which have joined in this order and see each other."
-  [& body]
-  `(with-nodes [~'a (node "a")
-                ~'b (node "b" :peers [(:address ~'a)])
-                ~'c (node "c" :peers [(:address ~'a)])]
+  "Evaluates `body` with the nodes a, b and c, which have joined in this order and see each other. `detect` is how long each waits
+  for an answer of another one."
+  [detect & body]
+  `(with-nodes [~'a (node "a" :detect ~detect)
+                ~'b (node "b" :peers [(:address ~'a)] :detect ~detect)
+                ~'c (node "c" :peers [(:address ~'a)] :detect ~detect)]
      (run! #(await-view % ["a" "b" "c"]) [~'a ~'b ~'c])
      ~@body))
 
 (deftest nodes-see-each-other-oldest-first
-  (with-three
+  (with-three patient-ms
     (is (= 1 (count (distinct (map (comp :ids view) [a b c])))))
     (is (= (mapv :id [a b c]) (:ids (view a))))
     (is (= [["a"] ["a" "b"] ["a" "b" "c"]] (map :names (views a))))
@@ -51,7 +52,7 @@
       (finally (apply leave nodes)))))
 
 (deftest frames-arrive-unchanged-and-in-order
-  (with-three
+  (with-three patient-ms
     (let [numbers (range 2000)]
       (run! deref [(future (run! #(send-text a b (str "a" %)) numbers))
                    (future (run! #(send-text c b (str "c" %)) numbers))
@@ -61,7 +62,7 @@
         (is (= (map #(vector sender (str sender %)) numbers) arrived))))))
 
 (deftest frames-of-any-length-arrive
-  (with-three
+  (with-three patient-ms
     (let [lengths [0 1 60000 65000 Network/MAX_FRAME]]
       (doseq [length lengths]
         (.send ^Network (:network a) (:member c) (byte-array length (byte 7))))
@@ -72,7 +73,7 @@
                             (.send ^Network (:network a) (:member c) (byte-array (inc Network/MAX_FRAME))))))))
 
 (deftest a-frame-to-an-absent-member-is-dropped
-  (with-three
+  (with-three patient-ms
     (leave c)
     (await-view a ["a" "b"])
     (send-text a c "too late")
@@ -137,7 +138,7 @@
         (.countDown gate)))))
 
 (deftest a-member-that-is-cut-off-leaves-on-both-sides-and-comes-back
-  (with-three
+  (with-three quick-ms
     (doseq [[by of] [[a b] [c b]]]
       (testing (str (:name by) " cuts " (:name of))
         (let [seen (count @(:log by))
@@ -153,7 +154,7 @@
           (waited (:log by) (fn [_] (some #{[(:name of) (str "back " (:name of))]} (frames by)))))))))
 
 (deftest a-member-that-cannot-be-heard-leaves-and-comes-back
-  (with-three
+  (with-three quick-ms
     (let [seen (count @(:log b))]
       (.sever ^JGroupsNetwork (:network b) (:member c) true false)
       (await-next-view b seen ["a" "b"])
@@ -164,7 +165,7 @@
       (is (= (mapv :id [a b c]) (:ids (view b)))))))
 
 (deftest leaving-comes-after-what-was-sent
-  (with-three
+  (with-three patient-ms
     (dotimes [n 500]
       (send-text c a (str n)))
     (leave c)

@@ -27,11 +27,19 @@
   "How long a node without others looks for them."
   150)
 
+(def patient-ms
+  "After how long a member without an answer is left out, where no test waits for that: a busy machine is no cut."
+  8000)
+
+(def quick-ms
+  "The same, for tests that wait for it."
+  1000)
+
 (defn settings
   "Settings of a node with this name. A node without peers waits for others for a short time, and a node with peers for a long one:
   its answer comes at once, unless the machine is busy or the test wants none."
   ^Settings [name {:keys [peers port tls handshake detect discover] secret :cookie
-         :or {peers [], secret cookie, port 0, handshake 5000, detect 1000, discover (if (seq peers) 5000 alone-ms)}}]
+         :or {peers [], secret cookie, port 0, handshake 5000, detect patient-ms, discover (if (seq peers) 5000 alone-ms)}}]
   (-> (Settings. name (Cookie/of secret))
       (.bind (InetAddress/getLoopbackAddress) port)
       (.peers ^List (mapv place peers))
