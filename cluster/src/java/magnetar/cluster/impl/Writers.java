@@ -7,9 +7,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.jgroups.PhysicalAddress;
 
 /**
- * Writes to each address from a thread of its own. The bundler of JGroups has one thread for all members. Without
- * this, a member that is stopped, or an address that does not answer, would hold up what is sent to the others, also
- * heartbeats, and the others would take this node for dead.
+ * Writes to each address from a thread of its own. The bundler of JGroups has one thread for all members, which also
+ * dials. Without this, an address that accepts a connection and does not answer holds up what is sent to the others.
+ * So does a member that no longer reads, when the buffers of TCP are full.
  *
  * <p>A queue that is full drops what comes. JGroups sends it again.
  */
