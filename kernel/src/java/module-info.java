@@ -10,6 +10,7 @@ module magnetar.kernel {
     exports magnetar.kernel.channel;
     exports magnetar.kernel.fiber; // Cancelled and Exit, which a program may have to catch
     exports magnetar.kernel.inspect;
+    exports magnetar.kernel.network; // what an engine implements
     exports magnetar.kernel.process;
     exports magnetar.kernel.scope;
 }

@@ -77,7 +77,7 @@
   "Hands on what is sent until the streams are closed."
   [mirror ^Streams streams]
   (let [bytes (byte-array 1)]
-    (while (pos? (.take ^Outbox (.-outbox streams) bytes))
+    (while (pos? (.take ^Outbox (.-outbox streams) bytes 0))
       (hand-on mirror streams))))
 
 (defn- wake [^Streams streams]
@@ -102,7 +102,8 @@
   [{:keys [^Peer a ^Peer b transport current connections limit] :as mirror}]
   (let [streams (streams limit)]
     (reset! current streams)
-    (reset! connections {a (.connect a transport), b (.connect b transport)})
+    (reset! connections {a (Connection. a), b (Connection. b)})
+    (run! (fn [[peer connection]] (.connect ^Peer peer transport connection)) @connections)
     (actor/spawn pump mirror streams)
     mirror))
 

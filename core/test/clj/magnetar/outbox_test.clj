@@ -18,7 +18,7 @@
   "What one take of at most n bytes gets, or :closed."
   [^Outbox outbox n]
   (let [bytes (byte-array n)
-        got (.take outbox bytes)]
+        got (.take outbox bytes 0)]
     (if (neg? got) :closed (String. bytes 0 got))))
 
 (deftest what-is-added-is-taken-in-parts-of-any-size

@@ -36,7 +36,7 @@
 (defn public-sources
   "What the files of the public namespaces declare, as of `sources/namespaces`."
   []
-  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj"])))
+  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj"])))
 
 (defn findings
   "Public vars and public namespaces of the core without a docstring."

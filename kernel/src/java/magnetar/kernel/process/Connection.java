@@ -50,7 +50,8 @@ public final class Connection {
     /** A process of this node and one of the other. */
     record Tie(Pid own, Pid other) {}
 
-    Connection(Peer peer) {
+    /** A connection to the node that has not begun. */
+    public Connection(Peer peer) {
         this.peer = peer;
     }
 

@@ -30,6 +30,11 @@ public final class Dialect {
         this.noMemory = codec.noMemory();
     }
 
+    /** The value as text of bounded length, as {@link Codec#text}. */
+    public static String text(Object value) {
+        return current.codec.text(value);
+    }
+
     static Dialect get() {
         return current;
     }

@@ -141,13 +141,16 @@ public final class Outbox {
 
     // --- the fiber that takes ----------------------------------------------------------------------------------------
 
-    /** Takes as many bytes as there are and fit. Waits until there are some; returns -1 if it is closed. */
-    public int take(byte[] target) throws InterruptedException {
+    /**
+     * Takes as many bytes as there are and fit into the array behind the position. Waits until there are some; returns
+     * -1 if it is closed.
+     */
+    public int take(byte[] target, int from) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
         for (;;) {
             Parked waiter = new Parked(fiber, WaitReason.NODE_SIGNALS, node);
-            int taken = takeOrWait(target, waiter);
+            int taken = takeOrWait(target, from, waiter);
             if (taken != 0) {
                 wakeSenders();
                 return taken;
@@ -157,18 +160,18 @@ public final class Outbox {
         }
     }
 
-    private int takeOrWait(byte[] target, Waiter waiter) {
+    private int takeOrWait(byte[] target, int from, Waiter waiter) {
         Simulated.switchPoint();
         synchronized (this) {
             if (closed) {
                 return -1;
             }
-            int n = Math.min(target.length, end - start);
+            int n = Math.min(target.length - from, end - start);
             if (n == 0) {
                 taker = waiter;
                 return 0;
             }
-            System.arraycopy(bytes, start, target, 0, n);
+            System.arraycopy(bytes, start, target, from, n);
             start += n;
             if (start == end) {
                 start = 0;

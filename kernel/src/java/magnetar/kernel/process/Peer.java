@@ -68,13 +68,15 @@ public final class Peer {
         return c == null ? transport.connect(this) : c;
     }
 
-    /** Begins a connection. Called by its transport, when signals can be sent. Ends the last one first. */
-    public Connection connect(Transport by) {
+    /**
+     * Begins a connection, which was made for it. Called by its transport when signals can be sent: one may come before
+     * this has returned. Ends the last one first.
+     */
+    public void connect(Transport by, Connection next) {
         Connection last = connection;
         if (last != null) {
             last.down();
         }
-        Connection next = new Connection(this);
         Simulated.switchPoint();
         synchronized (this) {
             if (connection != null) {
@@ -84,7 +86,6 @@ public final class Peer {
             connection = next;
             Peers.current().keep(this);
         }
-        return next;
     }
 
     /** Called by a connection that is down. */

@@ -1,0 +1,88 @@
+package magnetar.cluster.wire;
+
+import clojure.lang.ExceptionInfo;
+import clojure.lang.Keyword;
+import clojure.lang.PersistentVector;
+import java.util.concurrent.atomic.AtomicReference;
+import magnetar.etf.Codec;
+import magnetar.etf.Encoder;
+import magnetar.kernel.process.Dialect;
+import magnetar.kernel.process.Outbox;
+import magnetar.kernel.process.Signal;
+
+/**
+ * Writes signals into the outbox of a stream: the number of bytes that follow, the kind, and the parts as terms.
+ * {@link SignalReader} reads them.
+ *
+ * <p>Any number of threads may write at once. One at a time uses the spare encoder, the others make their own.
+ */
+final class SignalWriter {
+    /** The bytes of the length. */
+    static final int LENGTH = 4;
+
+    private static final int LARGEST_SPARE = 1 << 16;
+    private static final Keyword UNSENDABLE = Keyword.intern("unsendable");
+
+    private final Codec codec;
+    private final Outbox outbox;
+    private final AtomicReference<Encoder> spare = new AtomicReference<>();
+
+    SignalWriter(Codec codec, Outbox outbox) {
+        this.codec = codec;
+        this.outbox = outbox;
+    }
+
+    /**
+     * Adds the signal. Throws what the codec throws for a message, an exit or a request that cannot be written. In the
+     * other signals, text stands for a reason that cannot.
+     */
+    void add(Signal signal) {
+        Encoder taken = spare.getAndSet(null);
+        Encoder e = taken == null ? new Encoder(codec) : taken;
+        write(e, signal);
+        byte[] bytes = e.buffer();
+        int length = e.length() - LENGTH;
+        bytes[0] = (byte) (length >> 24);
+        bytes[1] = (byte) (length >> 16);
+        bytes[2] = (byte) (length >> 8);
+        bytes[3] = (byte) length;
+        outbox.add(bytes, 0, e.length());
+        if (bytes.length <= LARGEST_SPARE) {
+            spare.set(e);
+        }
+    }
+
+    private static void write(Encoder e, Signal signal) {
+        switch (signal) {
+            case Signal.Message s -> terms(e, Kind.MESSAGE, s.from(), s.to(), s.context(), s.message());
+            case Signal.Exit s -> terms(e, Kind.EXIT, s.from(), s.to(), s.context(), s.reason());
+            case Signal.ExitLink s -> withReason(e, Kind.EXIT_LINK, s.reason(), s.from(), s.to());
+            case Signal.Link s -> terms(e, Kind.LINK, s.from(), s.to());
+            case Signal.Unlink s -> terms(e, Kind.UNLINK, s.from(), s.to(), s.id());
+            case Signal.UnlinkAck s -> terms(e, Kind.UNLINK_ACK, s.from(), s.to(), s.id());
+            case Signal.Monitor s -> terms(e, Kind.MONITOR, s.from(), s.to(), s.ref());
+            case Signal.Demonitor s -> terms(e, Kind.DEMONITOR, s.from(), s.to(), s.ref());
+            case Signal.Down s -> withReason(e, Kind.DOWN, s.reason(), s.from(), s.to(), s.ref());
+            case Signal.Spawn s -> terms(e, Kind.SPAWN, s.from(), s.ref(), s.leader(), s.link(), s.monitor(), s.what());
+            case Signal.SpawnReply s -> withReason(e, Kind.SPAWN_REPLY, s.result(), s.to(), s.ref());
+        }
+    }
+
+    private static void terms(Encoder e, Kind kind, Object... parts) {
+        e.clear(LENGTH + 1);
+        e.buffer()[LENGTH] = (byte) kind.ordinal();
+        for (Object part : parts) {
+            e.append(part);
+        }
+    }
+
+    /** The same, with a reason as the last part. */
+    private static void withReason(Encoder e, Kind kind, Object reason, Object... parts) {
+        terms(e, kind, parts);
+        try {
+            e.append(reason);
+        } catch (ExceptionInfo cannot) {
+            e.append(PersistentVector.create(UNSENDABLE, Dialect.text(reason)));
+        }
+    }
+}

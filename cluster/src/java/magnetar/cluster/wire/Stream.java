@@ -1,0 +1,71 @@
+package magnetar.cluster.wire;
+
+import java.util.function.Consumer;
+import magnetar.etf.Codec;
+import magnetar.kernel.process.Outbox;
+import magnetar.kernel.process.Signal;
+
+/**
+ * The signals to one other node and from it, as two streams of bytes: from what the kernel sends to the parts that go
+ * into frames, and from the parts that have arrived to what the kernel receives.
+ *
+ * <p>Any thread may send. One thread at a time takes, and one reads.
+ */
+public final class Stream {
+    private final int largest;
+    private final Outbox outbox;
+    private final SignalWriter writer;
+    private final SignalReader reader;
+
+    /**
+     * A stream at its begin.
+     *
+     * @param node the name of the other node
+     * @param limit the number of bytes that have not left from which on senders wait
+     * @param largest the most bytes of a signal
+     * @param leftOut is told why a message of the other node was left out
+     */
+    public Stream(Codec codec, String node, int limit, int largest, Consumer<Throwable> leftOut) {
+        this.largest = largest;
+        this.outbox = new Outbox(node, limit);
+        this.writer = new SignalWriter(codec, outbox);
+        this.reader = new SignalReader(codec, largest, leftOut);
+    }
+
+    /** The most bytes of a signal. */
+    public int largest() {
+        return largest;
+    }
+
+    void send(Signal signal) {
+        writer.add(signal);
+    }
+
+    void awaitRoom() throws InterruptedException {
+        outbox.awaitRoom();
+    }
+
+    /** Takes what is to leave, see {@link Outbox#take}. */
+    public int take(byte[] frame, int from) throws InterruptedException {
+        return outbox.take(frame, from);
+    }
+
+    /** How many bytes have not left. */
+    public int size() {
+        return outbox.size();
+    }
+
+    /**
+     * Reads what has arrived from the position on, and hands on each signal that is complete.
+     *
+     * @throws BadStream if no stream of this library looks like that
+     */
+    public void read(byte[] frame, int from, Consumer<Signal> signals) {
+        reader.read(frame, from, signals);
+    }
+
+    /** Drops what has not left. */
+    public void close() {
+        outbox.close();
+    }
+}

@@ -1,0 +1,52 @@
+package magnetar.cluster.wire;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import magnetar.etf.Identities;
+import magnetar.kernel.process.Connection;
+import magnetar.kernel.process.Peer;
+import magnetar.kernel.process.Signal;
+import magnetar.kernel.process.Transport;
+
+/** The streams of a node to others, as the transport of the kernel. */
+public final class Streams implements Transport {
+    private final Map<Connection, Stream> streams = new ConcurrentHashMap<>();
+
+    /** How the codec of the streams writes pids and references. */
+    public Identities identities() {
+        return new ProcessIds(this);
+    }
+
+    /** Begins a connection to the node over the stream. */
+    public Connection open(Peer peer, Stream stream) {
+        Connection next = new Connection(peer);
+        streams.put(next, stream);
+        peer.connect(this, next);
+        return next;
+    }
+
+    /** Ends the connection and its stream. */
+    public void close(Connection c) {
+        Stream stream = streams.remove(c);
+        if (stream != null) {
+            stream.close();
+        }
+        c.down();
+    }
+
+    @Override
+    public void send(Connection to, Signal signal) {
+        Stream stream = streams.get(to);
+        if (stream != null) {
+            stream.send(signal);
+        }
+    }
+
+    @Override
+    public void awaitRoom(Connection to) throws InterruptedException {
+        Stream stream = streams.get(to);
+        if (stream != null) {
+            stream.awaitRoom();
+        }
+    }
+}
