@@ -1,0 +1,118 @@
+(ns magnetar.cluster.impl.frames
+  "The frames of a session: greetings, proofs of the cookie, parts of the stream, resets.
+
+  A frame begins with its kind. A part of the stream has 17 bytes in front: the kind, the tag that the receiver has
+  chosen, and its number. The others are one term."
+  {:no-doc true}
+  (:require
+   [magnetar.etf :as etf])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (java.nio ByteBuffer)
+   (java.security MessageDigest)
+   (java.util Arrays)
+   (javax.crypto Mac)
+   (javax.crypto.spec SecretKeySpec)))
+
+(set! *warn-on-reflection* true)
+
+(def nonce-size 16)
+
+(def data-header
+  "How many bytes are in front of a part of the stream."
+  17)
+
+(def ^:private kinds [:hello :proof :data :reset])
+
+(def ^:private number-of (zipmap kinds (range)))
+
+(def ^:private codec
+  "Small, since the sender has proved nothing yet."
+  (etf/codec {:max-size 2000 :max-depth 4 :max-atoms 16}))
+
+;; ---- writing
+
+(defn- frame ^bytes [kind term]
+  (let [body (etf/encode codec term)
+        bytes (byte-array (inc (alength body)))]
+    (aset bytes 0 (byte (number-of kind)))
+    (System/arraycopy body 0 bytes 1 (alength body))
+    bytes))
+
+(defn hello
+  "The frame that begins a session: who this node is, and the nonce that the other has to prove the cookie with."
+  ^bytes [{:keys [name creation versions nonce]}]
+  (frame :hello [(first versions) (second versions) name creation nonce]))
+
+(defn proof
+  "The frame that proves to the owner of the nonce that this node knows the cookie."
+  ^bytes [nonce version mac]
+  (frame :proof [nonce version mac]))
+
+(defn reset
+  "The frame that says that no session has the tag."
+  ^bytes [tag]
+  (frame :reset [tag]))
+
+(defn tag-of
+  "The tag that the parts of a stream to the owner of the nonce have."
+  ^long [^bytes nonce]
+  (.getLong (ByteBuffer/wrap nonce)))
+
+(defn data
+  "The frame of so many bytes of the array, which have room for the header in front."
+  ^bytes [^bytes array n tag number]
+  (let [frame (Arrays/copyOf array (+ (long data-header) (long n)))]
+    (doto (ByteBuffer/wrap frame)
+      (.put (byte (number-of :data)))
+      (.putLong tag)
+      (.putLong number))
+    frame))
+
+;; ---- reading
+
+(defn- checked [kind x]
+  (let [[a b c d e] x]
+    (when (case kind
+            :hello (and (= 5 (count x)) (pos-int? a) (pos-int? b) (string? c) (nat-int? d) (bytes? e) (= nonce-size (alength ^bytes e)))
+            :proof (and (= 3 (count x)) (bytes? a) (pos-int? b) (bytes? c))
+            :reset (and (= 1 (count x)) (int? a)))
+      (case kind
+        :hello {:kind kind :versions [a b] :name c :creation d :nonce e}
+        :proof {:kind kind :nonce a :version b :mac c}
+        :reset {:kind kind :tag a}))))
+
+(defn- term [kind ^bytes frame]
+  (let [x (try (etf/decode codec frame 1 (dec (alength frame))) (catch ExceptionInfo _))]
+    (when (vector? x)
+      (checked kind x))))
+
+(defn- part [^bytes frame]
+  (when (<= (long data-header) (alength frame))
+    (let [header (doto (ByteBuffer/wrap frame) .get)]
+      {:kind :data :tag (.getLong header) :number (.getLong header) :bytes frame})))
+
+(defn parsed
+  "The frame as a map with its :kind; nil for what is no frame of a session."
+  [^bytes frame]
+  (when (pos? (alength frame))
+    (let [kind (get kinds (long (aget frame 0)))]
+      (case kind
+        nil nil
+        :data (part frame)
+        (term kind frame)))))
+
+;; ---- the cookie
+
+(defn mac
+  "What proves that `prover` knows the cookie: it covers both nodes, both nonces, and the version."
+  ^bytes [^bytes cookie version prover verifier]
+  (let [mac (doto (Mac/getInstance "HmacSHA256")
+              (.init (SecretKeySpec. cookie "HmacSHA256")))
+        part (juxt :name :creation :nonce)]
+    (.doFinal mac (etf/encode codec ["magnetar session" version (part prover) (part verifier)]))))
+
+(defn same?
+  "Are the bytes equal? Takes as long for all bytes."
+  [^bytes a ^bytes b]
+  (MessageDigest/isEqual a b))
