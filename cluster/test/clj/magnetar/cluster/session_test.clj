@@ -6,8 +6,10 @@
    [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.session :as session]
+   [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
    [magnetar.scope :as scope]
+   [magnetar.scope.context :as context]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
@@ -80,6 +82,25 @@
                       (receive [:DOWN ref a b c] [:DOWN a b c])
                       (let [ref (actor/monitor [:echo "b@sim"])]
                         (receive [:DOWN ref _ _ why] why))])))))))))
+
+(context/defcontext user "nobody")
+
+(def ^:private teller
+  {:init (fn [_] [:ok nil])
+   :handle-call (fn [request _ s] [:reply (case request :user @user) s])
+   :handle-cast (fn [_ s] [:noreply s])})
+
+(deftest context-values-cross-nodes
+  (is (= ["nobody" "ada"]
+         (mt/simulate {:seed 2}
+           (let [net (mt/network)
+                 events (mapv #(join net %) [:a :b])]
+             (connected? 1 events)
+             (mt/on-node :b (fn [] (spawn (fn [] (gs/start teller nil {:name :teller}) (receive :never nil))) nil))
+             (mt/wait-until (fn [] (mt/on-node :b #(some? (actor/whereis :teller)))))
+             (mt/on-node :a
+               (in-process #(vector (gs/call [:teller "b@sim"] :user)
+                                    (context/with-context [user "ada"] (gs/call [:teller "b@sim"] :user))))))))))
 
 ;; ---- cuts and crashes
 

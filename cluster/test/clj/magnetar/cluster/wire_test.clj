@@ -105,6 +105,15 @@
                  (read-by bytes 1))
                (finally (.close streams connection))))))))
 
+(deftest context-values-travel-if-they-can
+  (let [far (.pid peer 1)
+        context-of (fn [^Signal$Message s] (.context s))
+        back (fn [stream context] (context-of (first (read-by stream (written (Signal$Message. nil far :x context)) 5))))]
+    (is (= {'app/user "ada"} (back (stream) {'app/user "ada", 'app/connection (Object.)})))
+    (is (nil? (back (stream {:max-depth 5} (fn [_])) {'app/path [[[[[[[1]]]]]]]})))
+    (let [^Signal$Exit s (first (read-by (written (Signal$Exit. nil far :tired {'app/user "ada"})) 5))]
+      (is (= [:tired {'app/user "ada"}] [(.reason s) (.context s)])))))
+
 (deftest a-message-that-cannot-be-read-here-is-left-out-and-told-of
   (let [far (.pid peer 1)
         told (atom [])

@@ -1,6 +1,7 @@
 package magnetar.cluster.wire;
 
 import clojure.lang.ExceptionInfo;
+import clojure.lang.IPersistentMap;
 import clojure.lang.Keyword;
 import clojure.lang.PersistentVector;
 import java.util.Arrays;
@@ -135,9 +136,9 @@ final class SignalReader {
     private Signal message() {
         Pid from = pidOrNull();
         Object to = part();
-        Object context = part();
         try {
-            return new Signal.Message(from, to, decode(), context);
+            Object message = decode();
+            return new Signal.Message(from, to, message, context());
         } catch (ExceptionInfo unreadable) {
             leftOut.accept(unreadable);
             return null;
@@ -147,8 +148,18 @@ final class SignalReader {
     private Signal exit() {
         Pid from = pidOrNull();
         Pid to = pid();
-        Object context = part();
-        return new Signal.Exit(from, to, reason(), context);
+        int before = at;
+        Object reason = reason();
+        return new Signal.Exit(from, to, reason, at == before ? null : context());
+    }
+
+    /** The context values of the sender; null if they cannot be read here. */
+    private Object context() {
+        try {
+            return decode() instanceof IPersistentMap values ? values : null;
+        } catch (ExceptionInfo unreadable) {
+            return null;
+        }
     }
 
     private Signal spawn() {

@@ -1,11 +1,15 @@
 package magnetar.cluster.wire;
 
 import clojure.lang.ExceptionInfo;
+import clojure.lang.IPersistentMap;
 import clojure.lang.Keyword;
+import clojure.lang.PersistentArrayMap;
 import clojure.lang.PersistentVector;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.etf.Codec;
 import magnetar.etf.Encoder;
+import magnetar.kernel.fiber.Propagation;
 import magnetar.kernel.process.Dialect;
 import magnetar.kernel.process.Outbox;
 import magnetar.kernel.process.Signal;
@@ -52,10 +56,10 @@ final class SignalWriter {
         }
     }
 
-    private static void write(Encoder e, Signal signal) {
+    private void write(Encoder e, Signal signal) {
         switch (signal) {
-            case Signal.Message s -> terms(e, Kind.MESSAGE, s.from(), s.to(), s.context(), s.message());
-            case Signal.Exit s -> terms(e, Kind.EXIT, s.from(), s.to(), s.context(), s.reason());
+            case Signal.Message s -> inContext(e, s.context(), Kind.MESSAGE, s.from(), s.to(), s.message());
+            case Signal.Exit s -> inContext(e, s.context(), Kind.EXIT, s.from(), s.to(), s.reason());
             case Signal.ExitLink s -> withReason(e, Kind.EXIT_LINK, s.reason(), s.from(), s.to());
             case Signal.Link s -> terms(e, Kind.LINK, s.from(), s.to());
             case Signal.Unlink s -> terms(e, Kind.UNLINK, s.from(), s.to(), s.id());
@@ -74,6 +78,35 @@ final class SignalWriter {
         for (Object part : parts) {
             e.append(part);
         }
+    }
+
+    /**
+     * The same, with the context values of the sender as the last part. Values that cannot be written are left out:
+     * they were not sent on purpose. Thread-locals stay here.
+     */
+    private void inContext(Encoder e, Object context, Kind kind, Object... parts) {
+        terms(e, kind, parts);
+        IPersistentMap values = (IPersistentMap) Propagation.valuesOf(context);
+        try {
+            e.append(values);
+        } catch (ExceptionInfo cannot) {
+            e.append(sendable(values));
+        }
+    }
+
+    private IPersistentMap sendable(IPersistentMap values) {
+        Encoder probe = new Encoder(codec);
+        IPersistentMap some = PersistentArrayMap.EMPTY;
+        for (Object entry : values) {
+            Map.Entry<?, ?> each = (Map.Entry<?, ?>) entry;
+            try {
+                probe.encode(each.getValue());
+                some = some.assoc(each.getKey(), each.getValue());
+            } catch (ExceptionInfo cannot) {
+                // It stays here.
+            }
+        }
+        return some;
     }
 
     /** The same, with a reason as the last part. */
