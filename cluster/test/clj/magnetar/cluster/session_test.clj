@@ -83,6 +83,28 @@
                       (let [ref (actor/monitor [:echo "b@sim"])]
                         (receive [:DOWN ref _ _ why] why))])))))))))
 
+(defn- said-on
+  "What is said where this process runs, to the process that wants it."
+  [from x]
+  (! from [:said (actor/node) x])
+  (receive :never nil))
+
+(defn- spawned-there []
+  (let [[pid ref] (hub/spawn-on "b@sim" [`said-on (self) :hi] {:monitor true})
+        said (receive [:said node x] [node x])
+        refusal (try (hub/spawn-on "b@sim" ['clojure.core/eval '(+ 1 2)] {}) (catch clojure.lang.ExceptionInfo e (ex-message e)))]
+    (actor/exit pid :enough)
+    [(actor/node pid) said (receive [:DOWN ref _ _ why] why) refusal]))
+
+(deftest a-process-is-started-on-another-node-if-its-var-is-allowed
+  (let [[node said why refusal] (mt/simulate {:seed 2}
+                                  (let [net (mt/network)
+                                        events [(join net :a) (join net :b {:spawnable #{#'said-on}})]]
+                                    (connected? 1 events)
+                                    (mt/on-node :a (in-process spawned-there))))]
+    (is (= ["b@sim" ["b@sim" :hi] :enough] [node said why]))
+    (is (re-find #"The node b@sim starts no clojure.core/eval for other nodes" refusal))))
+
 (context/defcontext user "nobody")
 
 (def ^:private teller

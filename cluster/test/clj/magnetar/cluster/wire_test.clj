@@ -17,7 +17,7 @@
 
 (def ^:private largest 100000)
 
-(def ^:private ^Streams streams (Streams.))
+(def ^:private ^Streams streams (Streams. (constantly nil)))
 
 (defn- codec [options]
   (etf/codec (merge {:identities (.identities streams) :max-size largest} options)))

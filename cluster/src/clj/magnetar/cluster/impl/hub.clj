@@ -10,10 +10,9 @@
    [magnetar.etf :as etf]
    [magnetar.impl.runtime])
   (:import
-   (java.util.concurrent CompletableFuture)
    (magnetar.cluster.wire Streams)
    (magnetar.kernel.network Member Network Network$Events View)
-   (magnetar.kernel.process Peers)))
+   (magnetar.kernel.process LocalProcess Peers Spawn)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,7 +25,37 @@
    :limit 1048576
    :largest 16777216
    :max-atoms 65536
-   :extensions []})
+   :extensions []
+   :spawnable #{}})
+
+;; ---- processes for other nodes
+
+(defn- work-of
+  "A function from [symbol & arguments], which another node wants, to the work of a process. Nothing is looked up by the symbol but these vars."
+  [spawnable]
+  (let [by-symbol (into {} (map (juxt symbol identity)) spawnable)]
+    (fn [what]
+      (let [[f & args] (when (vector? what) what)
+            wanted (by-symbol f)]
+        (when-not wanted
+          (throw (ex-info (str "The node " (Peers/name) " starts no " (pr-str f) " for other nodes. Start it with the var among its :spawnable.")
+                          {:what what})))
+        (fn [] (apply @wanted args))))))
+
+(defn- lost [node why]
+  (throw (ex-info (str "No process was started on the node " (pr-str node) ": " (if (= :noconnection why) "it is not connected." (pr-str why)))
+                  {:node node :reason why})))
+
+(defn spawn-on
+  "Starts a process on the node, which calls the function of the symbol with the arguments; returns its pid, and with :monitor [pid reference].
+  Waits for the answer of the node."
+  [node [f & args] {:keys [link monitor]}]
+  (let [me (LocalProcess/require "spawn")
+        peer (or (Peers/connected ^String node) (lost node :noconnection))
+        ref (Spawn/request me peer (into [f] args) (boolean link) (boolean monitor))]
+    (receive
+      [:spawn-reply ref :error why] (lost node why)
+      [:spawn-reply told :ok pid] (if monitor [pid told] pid))))
 
 ;; ---- sessions
 
@@ -70,8 +99,8 @@
     (view [_ next] (! hub [:view (vec (.members next))]))
     (frame [_ from bytes] (! hub [:frame from bytes]))))
 
-(defn- template [{:keys [network name cookie versions limit largest extensions max-atoms]} hub self-member]
-  (let [streams (Streams.)]
+(defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable]} hub self-member]
+  (let [streams (Streams. (work-of spawnable))]
     {:network network
      :streams streams
      :self self-member

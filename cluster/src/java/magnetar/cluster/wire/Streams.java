@@ -1,6 +1,8 @@
 package magnetar.cluster.wire;
 
+import clojure.lang.IFn;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.etf.Identities;
 import magnetar.kernel.process.Connection;
@@ -11,6 +13,17 @@ import magnetar.kernel.process.Transport;
 /** The streams of a node to others, as the transport of the kernel. */
 public final class Streams implements Transport {
     private final Map<Connection, Stream> streams = new ConcurrentHashMap<>();
+    private final IFn work;
+
+    /**
+     * The streams of the current node, none yet.
+     *
+     * @param work a function of what another node wants a process to do, that returns a function without arguments, or
+     *     throws why not
+     */
+    public Streams(IFn work) {
+        this.work = work;
+    }
 
     /** How the codec of the streams writes pids and references. */
     public Identities identities() {
@@ -40,6 +53,11 @@ public final class Streams implements Transport {
         if (stream != null) {
             stream.send(signal);
         }
+    }
+
+    @Override
+    public Callable<?> work(Connection from, Object what) {
+        return (Callable<?>) work.invoke(what);
     }
 
     @Override
