@@ -12,7 +12,7 @@ final class Cuts extends Protocol {
     /** Nothing is taken from these. */
     final Set<Address> from = ConcurrentHashMap.newKeySet();
 
-    /** Nothing is sent to these, see {@link Transport}. */
+    /** Nothing is sent to these, see {@link RestrictedTcp}. */
     final Set<Address> to = ConcurrentHashMap.newKeySet();
 
     /** Nothing is sent and nothing taken. */

@@ -29,7 +29,7 @@ import org.jgroups.util.UUID;
  * A network of nodes by JGroups.
  *
  * <p>Threads. JGroups' threads deliver frames; one thread of ours, the loop, takes everything else in turn: views of
- * JGroups, names of members, answers, cuts. It alone has the {@link Beliefs} and tells views. The lock
+ * JGroups, names of members, answers, cuts. It alone has the {@link Membership} and tells views. The lock
  * {@link #telling} is held while an event is told, so events come one at a time. It is taken after no other lock.
  *
  * <p>Nothing of JGroups is called under that lock. What is sent is sent by the callers of {@link #send}, by the loop,
@@ -57,8 +57,8 @@ public final class JGroupsNetwork implements Network {
     private final CompletableFuture<Member> joined = new CompletableFuture<>();
 
     private final ReentrantLock telling = new ReentrantLock();
-    private final Map<Address, Inbox> inboxes = Beliefs.remembered(); // guarded by telling
-    private final Map<Address, Member> names = Beliefs.remembered(); // guarded by telling
+    private final Map<Address, Inbox> inboxes = Membership.remembered(); // guarded by telling
+    private final Map<Address, Member> names = Membership.remembered(); // guarded by telling
     private volatile boolean over; // set with the lock telling: no event may follow
 
     private Events events;
@@ -71,7 +71,7 @@ public final class JGroupsNetwork implements Network {
 
     // Of the loop.
     private Address self; // a channel forgets its own when it is closed
-    private Beliefs beliefs;
+    private Membership membership;
     private final Map<Address, Long> cuts = new ConcurrentHashMap<>(); // until when, in nanoseconds
     private List<Address> elders;
     private long age = FrameHeader.UNKNOWN;
@@ -379,11 +379,11 @@ public final class JGroupsNetwork implements Network {
     }
 
     private boolean isWaiting() {
-        return !joined.isDone() || !cuts.isEmpty() || beliefs != null && !beliefs.unknown(beliefs.members()).isEmpty();
+        return !joined.isDone() || !cuts.isEmpty() || membership != null && !membership.unknown(membership.members()).isEmpty();
     }
 
     private void advance() {
-        if (beliefs != null) {
+        if (membership != null) {
             endCuts();
             decideAge();
             askAgain();
@@ -394,13 +394,13 @@ public final class JGroupsNetwork implements Network {
 
     private void accept(org.jgroups.View next) {
         long now = System.nanoTime();
-        if (beliefs == null) {
+        if (membership == null) {
             self = stack.channel.address();
-            beliefs = new Beliefs(self);
+            membership = new Membership(self);
             elders = new ArrayList<>(next.getMembers().subList(0, Math.max(0, next.getMembers().indexOf(self))));
             patience = now + TimeUnit.MILLISECONDS.toNanos(MAX_ASK_MILLIS);
         }
-        List<Address> fresh = beliefs.accept(next);
+        List<Address> fresh = membership.accept(next);
         elders.retainAll(next.getMembers());
         ask(fresh);
     }
@@ -410,7 +410,7 @@ public final class JGroupsNetwork implements Network {
         byte[] name = settings.name.getBytes(StandardCharsets.UTF_8);
         for (Address member : members) {
             if (!member.equals(self)) {
-                byte type = beliefs.peer(member) == null ? FrameHeader.ASK : FrameHeader.HELLO;
+                byte type = membership.known(member) == null ? FrameHeader.ASK : FrameHeader.HELLO;
                 put(member, type, age, name);
             }
         }
@@ -419,14 +419,14 @@ public final class JGroupsNetwork implements Network {
 
     private void askAgain() {
         if (System.nanoTime() - nextAsk >= 0) {
-            ask(beliefs.unknown(beliefs.members()));
+            ask(membership.unknown(membership.members()));
         }
     }
 
     private void ping() {
         if (System.nanoTime() - nextPing >= 0) {
             nextPing = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.heartbeatMillis);
-            List<Address> others = new ArrayList<>(beliefs.members());
+            List<Address> others = new ArrayList<>(membership.members());
             others.remove(self);
             answers.begin(others);
             others.forEach(other -> put(other, FrameHeader.PING, 0, null));
@@ -435,12 +435,12 @@ public final class JGroupsNetwork implements Network {
 
     /** Another member has told its name, or asks for ours. */
     private void meet(Address from, FrameHeader header, byte[] name) {
-        if (beliefs == null || name.length > MAX_NAME) {
+        if (membership == null || name.length > MAX_NAME) {
             return;
         }
-        if (header.number != FrameHeader.UNKNOWN && beliefs.peer(from) == null) {
+        if (header.number != FrameHeader.UNKNOWN && membership.known(from) == null) {
             Member member = new Member(new String(name, StandardCharsets.UTF_8), idOf(from));
-            beliefs.introduce(from, new Peer(member, header.number));
+            membership.introduce(from, new AgedMember(member, header.number));
             release(from, member);
         }
         if (header.type == FrameHeader.ASK && age != FrameHeader.UNKNOWN) {
@@ -464,22 +464,22 @@ public final class JGroupsNetwork implements Network {
 
     /** Decides how old this member is, when it knows how old the members are that were there before. */
     private void decideAge() {
-        if (age == FrameHeader.UNKNOWN && (beliefs.unknown(elders).isEmpty() || System.nanoTime() - patience >= 0)) {
-            age = beliefs.ageAfter(elders);
+        if (age == FrameHeader.UNKNOWN && (membership.unknown(elders).isEmpty() || System.nanoTime() - patience >= 0)) {
+            age = membership.ageAfter(elders);
             selfId = idOf(self);
-            beliefs.introduce(self, new Peer(new Member(settings.name, selfId), age));
-            ask(beliefs.members());
+            membership.introduce(self, new AgedMember(new Member(settings.name, selfId), age));
+            ask(membership.members());
         }
     }
 
     private void tellNext() {
         boolean isFirst = !joined.isDone();
-        if (isFirst && !beliefs.unknown(beliefs.members()).isEmpty() && System.nanoTime() - patience < 0) {
+        if (isFirst && !membership.unknown(membership.members()).isEmpty() && System.nanoTime() - patience < 0) {
             return; // better a first view with all that are there
         }
         Set<Address> absent = answers.absent();
         absent.addAll(cuts.keySet());
-        View next = beliefs.next(absent);
+        View next = membership.next(absent);
         if (next == null) {
             return;
         }
@@ -495,17 +495,17 @@ public final class JGroupsNetwork implements Network {
         } finally {
             telling.unlock();
         }
-        joined.complete(beliefs.peer(self).member());
+        joined.complete(membership.known(self).member());
     }
 
     /** Makes links to the members that have come, and ends those to the ones that have left. */
     private void link(View next) {
         Set<Long> present = new HashSet<>();
-        for (Address address : beliefs.members()) {
-            Peer peer = beliefs.peer(address);
-            if (peer != null && next.members().contains(peer.member())) {
-                present.add(peer.member().id());
-                links.computeIfAbsent(peer.member().id(), id -> new Link(address, new Window(
+        for (Address address : membership.members()) {
+            AgedMember aged = membership.known(address);
+            if (aged != null && next.members().contains(aged.member())) {
+                present.add(aged.member().id());
+                links.computeIfAbsent(aged.member().id(), id -> new Link(address, new Window(
                         (type, position, bytes) -> put(address, type, position, bytes), newPosition())));
                 if (!cuts.containsKey(address)) {
                     barred.remove(address);

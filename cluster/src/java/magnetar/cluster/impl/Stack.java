@@ -33,7 +33,7 @@ final class Stack {
     private static final int MAX_LENGTH = 1 << 20;
 
     final Cuts cuts = new Cuts();
-    final Transport transport;
+    final RestrictedTcp transport;
     final JChannel channel;
 
     static {
@@ -49,7 +49,7 @@ final class Stack {
     }
 
     Stack(Settings settings, ProvenSockets sockets) throws Exception {
-        transport = new Transport(cuts, sockets.refusals);
+        transport = new RestrictedTcp(cuts, sockets.refusals);
         channel = new JChannel(protocols(settings, sockets));
         channel.setName(settings.name);
     }

@@ -12,8 +12,11 @@ import org.jgroups.util.MutableDigest;
 import org.jgroups.util.SeqnoList;
 import org.jgroups.util.SizeStreamable;
 
-/** A message with an object of a class that the protocols of {@link Stack} send: what to send again, or what has arrived. */
-final class ListMessage extends ObjectMessage {
+/**
+ * A message with an object of one of three classes. The protocols of {@link Stack} send them, to say which messages to
+ * send again, and which have arrived. An object of another class is refused.
+ */
+final class KnownObjectMessage extends ObjectMessage {
     private static final Set<Short> CLASSES = Stream.of(SeqnoList.class, Digest.class, MutableDigest.class)
             .map(ClassConfigurator::getMagicNumber).collect(Collectors.toUnmodifiableSet());
 

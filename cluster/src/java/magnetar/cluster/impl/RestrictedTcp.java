@@ -14,16 +14,16 @@ import org.jgroups.util.MessageBatch;
 import org.jgroups.util.Util;
 
 /**
- * JGroups' TCP, with {@link Writers}, and for three types of messages: bytes, none, and {@link ListMessage}. JGroups
- * itself would make objects of classes that the bytes name, in part with Java's deserialisation. A message of another
- * type ends its connection.
+ * JGroups' TCP, with {@link Writers}, restricted to three types of messages: with bytes, empty, and
+ * {@link KnownObjectMessage}. JGroups itself would make objects of classes that the bytes name, in part with Java's
+ * deserialisation. A message of another type ends its connection.
  */
-final class Transport extends TCP {
+final class RestrictedTcp extends TCP {
     private final Cuts cuts;
     private final Refusals refusals;
     private final Writers writers = new Writers((to, buffer) -> send(to, buffer, 0, buffer.length));
 
-    Transport(Cuts cuts, Refusals refusals) {
+    RestrictedTcp(Cuts cuts, Refusals refusals) {
         this.cuts = cuts;
         this.refusals = refusals;
     }
@@ -126,7 +126,7 @@ final class Transport extends TCP {
         return switch (type) {
             case Message.BYTES_MSG -> new BytesMessage();
             case Message.EMPTY_MSG -> new EmptyMessage();
-            case Message.OBJ_MSG -> new ListMessage();
+            case Message.OBJ_MSG -> new KnownObjectMessage();
             default -> throw new Unreadable("a message of the type " + type);
         };
     }

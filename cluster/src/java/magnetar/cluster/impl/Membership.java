@@ -15,25 +15,25 @@ import org.jgroups.Address;
 import org.jgroups.MergeView;
 
 /**
- * What a member believes about the others: the view of JGroups, less the members that do not answer, that it
- * has cut off, or that it does not yet know by name. For the thread of the events of one network only.
+ * Which members are shown to the program: the view of JGroups, without members that do not answer, are cut off, or
+ * have not told their name. Only for the loop of {@link JGroupsNetwork}.
  */
-final class Beliefs {
-    private static final int REMEMBERED = 1_024; // peers, also those that have left and may come back
+final class Membership {
+    private static final int REMEMBERED = 1_024; // members, also ones that have left and may come back
 
     private final Address self;
-    private final Map<Address, Peer> peers = remembered();
+    private final Map<Address, AgedMember> known = remembered();
 
     private List<Address> members = List.of();
-    private boolean merged; // JGroups has merged views, and this was not told yet
-    private final Set<Address> apart = Collections.newSetFromMap(remembered()); // have had another view, and are not told since
+    private boolean merged; // JGroups has merged views, and no view has told it
+    private final Set<Address> apart = Collections.newSetFromMap(remembered()); // have been in another view, and were not shown since
     private final Set<Address> shown = new HashSet<>(); // in the view told last
 
-    Beliefs(Address self) {
+    Membership(Address self) {
         this.self = self;
     }
 
-    /** A map of the newest entries. */
+    /** A map that drops its least recently used entries. */
     static <V> Map<Address, V> remembered() {
         return new LinkedHashMap<>(16, 0.75f, true) {
             @Override
@@ -59,41 +59,41 @@ final class Beliefs {
         return members;
     }
 
-    void introduce(Address address, Peer peer) {
-        peers.put(address, peer);
+    void introduce(Address address, AgedMember aged) {
+        known.put(address, aged);
     }
 
-    Peer peer(Address address) {
-        return peers.get(address);
+    AgedMember known(Address address) {
+        return known.get(address);
     }
 
-    /** The members without a name, from these. */
+    /** These members, without the ones whose name is known. */
     List<Address> unknown(Collection<Address> among) {
         List<Address> unknown = new ArrayList<>(among);
-        unknown.removeIf(peers::containsKey);
+        unknown.removeIf(known::containsKey);
         return unknown;
     }
 
-    /** An age that is higher than of these members, so that they count as older. */
+    /** The age of a member that joins now: the time in milliseconds, and more than the ages of these members. */
     long ageAfter(Collection<Address> elders) {
         long age = System.currentTimeMillis();
         for (Address elder : elders) {
-            Peer peer = peers.get(elder);
-            age = peer == null ? age : Math.max(age, peer.age() + 1);
+            AgedMember aged = known.get(elder);
+            age = aged == null ? age : Math.max(age, aged.age() + 1);
         }
         return age;
     }
 
-    /** The next view to tell; null if there is nothing new. `absent` are members not to show. */
+    /** The next view to tell, without the absent members; null if nothing has changed. */
     View next(Set<Address> absent) {
-        Map<Address, Peer> present = new HashMap<>();
+        Map<Address, AgedMember> present = new HashMap<>();
         for (Address address : members) {
-            Peer peer = peers.get(address);
-            if (peer != null && (address.equals(self) || !absent.contains(address))) {
-                present.put(address, peer);
+            AgedMember aged = known.get(address);
+            if (aged != null && (address.equals(self) || !absent.contains(address))) {
+                present.put(address, aged);
             }
         }
-        boolean isMerge = merged && peers.keySet().containsAll(members) || present.keySet().stream().anyMatch(apart::contains);
+        boolean isMerge = merged && known.keySet().containsAll(members) || present.keySet().stream().anyMatch(apart::contains);
         if (!present.containsKey(self) || !isMerge && shown.equals(present.keySet())) {
             return null;
         }
@@ -106,7 +106,7 @@ final class Beliefs {
         return new View(sorted(present.values()), isMerge);
     }
 
-    private static List<Member> sorted(Collection<Peer> peers) {
-        return peers.stream().sorted(Peer.BY_AGE).map(Peer::member).toList();
+    private static List<Member> sorted(Collection<AgedMember> known) {
+        return known.stream().sorted(AgedMember.BY_AGE).map(AgedMember::member).toList();
     }
 }
