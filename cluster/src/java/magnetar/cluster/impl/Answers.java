@@ -7,7 +7,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Which members answer. Each round, a member asks all others; one that has not answered for some rounds is absent.
+ * Which members answer. In each round, a member asks all others. A member that has not answered for some rounds is absent.
  *
  * <p>JGroups' own detector is not enough. It acts only if the coordinator misses a member, so two others that are cut
  * off from each other would stay in each other's view. And it hears only one direction. An answer needs both, so each
@@ -21,7 +21,7 @@ final class Answers<M> {
     private final int limit;
     private final Map<M, Integer> missed = new ConcurrentHashMap<>();
 
-    /** A member is absent after more than so many rounds. */
+    /** A member is absent if it has missed more than so many rounds. */
     Answers(int limit) {
         this.limit = limit;
     }

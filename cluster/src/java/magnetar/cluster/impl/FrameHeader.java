@@ -7,7 +7,7 @@ import java.util.function.Supplier;
 import org.jgroups.Header;
 import org.jgroups.conf.ClassConfigurator;
 
-/** What a message of ours is. Public, since JGroups makes it. */
+/** The type and a number of each message that {@link JGroupsNetwork} sends. Public, since JGroups makes it. */
 public final class FrameHeader extends Header {
     /** The key of the header in a message. */
     static final short KEY = 2_713;
@@ -20,19 +20,22 @@ public final class FrameHeader extends Header {
     /** All frames up to this position were delivered, or are lost. */
     static final byte ACKNOWLEDGE = 2;
 
-    /** Asks for an acknowledgement of this position, in order after the frames. The last type that a cut member cannot send. */
+    /**
+     * Asks for an acknowledgement of this position, in order after the frames. This type and the lower ones are dropped
+     * if they come from a member that was cut off.
+     */
     static final byte PROBE = 3;
 
     /** The name of the sender, and its age as the number. */
     static final byte HELLO = 4;
 
-    /** The same, and asks for a HELLO. The age may be {@link #UNKNOWN}. */
+    /** As HELLO, and asks for a HELLO. The age may be {@link #UNKNOWN}. */
     static final byte ASK = 5;
 
-    /** Asks whether the member is there. Sent once, and lost with its packet. */
+    /** Asks for a PONG. It is not sent again if its packet is lost. */
     static final byte PING = 6;
 
-    /** The answer. */
+    /** Answers a PING, and is not sent again either. */
     static final byte PONG = 7;
 
     static final long UNKNOWN = -1;

@@ -7,10 +7,13 @@ final class Inbox {
     /** A frame that waits for the name of its sender. */
     record Held(long position, byte[] frame) {}
 
-    /** The position of the last frame. One with a lower position is a copy: JGroups may send it again after a merge. */
+    /**
+     * The position of the last frame. A frame at this or a lower position is a copy: JGroups may deliver one again after
+     * a merge.
+     */
     long last;
 
-    /** What was acknowledged. */
+    /** The position that was acknowledged last. */
     long acknowledged;
 
     /** Frames that came before the name of the sender. The window of the sender bounds them. */

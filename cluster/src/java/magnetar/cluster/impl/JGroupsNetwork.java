@@ -28,15 +28,16 @@ import org.jgroups.util.UUID;
 /**
  * A network of nodes by JGroups.
  *
- * <p>Threads. JGroups' threads deliver frames; one thread of ours, the loop, takes everything else in turn: views of
- * JGroups, names of members, answers, cuts. It alone has the {@link Membership} and tells views. The lock
- * {@link #telling} is held while an event is told, so events come one at a time. It is taken after no other lock.
+ * <p>Threads. JGroups' threads deliver frames, and answer at once what needs no view. One thread of ours, the loop, handles
+ * views of JGroups and names of members in turn, and looks which members answer or are cut off. It alone uses the
+ * {@link Membership} and tells views.
  *
- * <p>Nothing of JGroups is called under that lock. What is sent is sent by the callers of {@link #send}, by the loop,
- * or is an acknowledgement, which never blocks: no protocol of {@link Stack} does, and {@link Writers} have queues.
+ * <p>Lock. {@link #telling} is held while an event is told, so events come one at a time. No other lock is held when it is
+ * taken, and nothing of JGroups is called under it. JGroups' threads may send acknowledgements and other answers, because
+ * sending never blocks: no protocol of {@link Stack} does, and {@link Writers} have queues.
  *
  * <p>Names. JGroups does not promise that the name of a member is known when the member is in a view. So each member
- * asks new ones for theirs, again after {@link #ASK_MILLIS}, and a member is in no view before.
+ * asks new ones for their names, again after {@link #ASK_MILLIS}. No view that is told has a member without a name.
  */
 public final class JGroupsNetwork implements Network {
     private static final Logger logger = Logger.getLogger("magnetar.cluster");
@@ -534,8 +535,8 @@ public final class JGroupsNetwork implements Network {
     /**
      * {@inheritDoc}
      *
-     * <p>JGroups has no such thing. Nothing is sent to the member and nothing taken from it until both sides must have
-     * noticed; then it comes back by itself.
+     * <p>JGroups has no such operation. Nothing is sent to the member and nothing taken from it for so long that both sides
+     * have noticed. Then it comes back by itself.
      */
     @Override
     public void cut(Member other) {

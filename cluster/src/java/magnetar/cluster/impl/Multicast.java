@@ -5,8 +5,8 @@ import org.jgroups.conf.ClassConfigurator;
 import org.jgroups.protocols.MPING;
 
 /**
- * JGroups' discovery by multicast, for discovery alone. Its packets are from anywhere. JGroups takes each message in them
- * as if it had come by TCP, also a view.
+ * JGroups' discovery by multicast, without messages of other protocols. Its packets may come from any program, and JGroups
+ * would handle each message in them, such as a view, as if it had come by TCP.
  */
 final class Multicast extends MPING {
     private volatile Thread reader;

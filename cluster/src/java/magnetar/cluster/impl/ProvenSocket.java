@@ -17,7 +17,7 @@ import javax.net.ssl.SSLSocket;
 
 /**
  * A connection to another node. JGroups gets it only after both sides have proven themselves. With TLS, its streams
- * are those above TLS.
+ * carry the decrypted bytes.
  *
  * <p>Closing it closes the TCP connection at once, without TLS's goodbye, which may block. JGroups sends the length of
  * each message, so an end that comes too early is not taken for the end of the data.
@@ -72,7 +72,7 @@ final class ProvenSocket extends Socket {
         void run() throws IOException;
     }
 
-    /** Runs a handshake. A second thread closes the socket after a time, so that also bytes that drip in do not extend it. */
+    /** Runs a handshake. A second thread closes the socket after a time, so bytes that come one by one do not extend it. */
     private void prove(Proof proof) throws IOException {
         CountDownLatch done = new CountDownLatch(1);
         AtomicBoolean late = new AtomicBoolean();
@@ -102,7 +102,7 @@ final class ProvenSocket extends Socket {
         }
     }
 
-    /** Puts TLS between, if there is one. Returns what only the two ends of the connection know; nothing without TLS. */
+    /** Begins TLS, if it is configured. Returns the channel binding of RFC 9266, which is empty without TLS. */
     private byte[] secure(boolean dialing) throws IOException {
         SSLContext tls = sockets.tls;
         if (tls == null) {

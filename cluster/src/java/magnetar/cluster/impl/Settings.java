@@ -66,7 +66,7 @@ public final class Settings {
         return this;
     }
 
-    /** Finds others at these addresses, and at those that they know. */
+    /** Finds others at these addresses, and at the addresses that those nodes know. */
     public Settings peers(List<InetSocketAddress> value) {
         peers = List.copyOf(value);
         return this;
@@ -91,7 +91,10 @@ public final class Settings {
         return this;
     }
 
-    /** A member is unreachable if nothing has come from it for `after` milliseconds. Each sends something `every` so often. */
+    /**
+     * A member is unreachable if it has been silent for {@code after} milliseconds. Each member sends something to all
+     * others every {@code every} milliseconds.
+     */
     public Settings detect(long after, long every) {
         detectMillis = after;
         heartbeatMillis = every;
@@ -117,7 +120,7 @@ public final class Settings {
         return this;
     }
 
-    /** Throws if the settings do not fit together, with a remedy. */
+    /** Throws an error with a remedy if the settings do not fit together. */
     void check() {
         if (address.isAnyLocalAddress()) {
             throw new IllegalArgumentException("A node cannot listen at the wildcard address "

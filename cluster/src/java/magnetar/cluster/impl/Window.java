@@ -5,17 +5,17 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * What is on its way to one member: at most about two megabytes. A sender waits for room.
+ * Limits the frames that are on their way to one member to about two megabytes. A sender waits for room.
  *
  * <p>Each frame has a position, which grows by its length and a share for what JGroups adds. The receiver acknowledges
  * the position of the last frame that it delivered. So lost frames count as delivered when a later one arrives. If the
- * last ones are lost, a probe is acknowledged in their place. JGroups' own flow control is not used, since a sender that
- * waits there cannot be interrupted.
+ * last ones are lost, the receiver acknowledges a probe in their place. JGroups' own flow control is not used, since a
+ * sender that waits there cannot be interrupted.
  */
 final class Window {
     private static final long LIMIT = 2 << 20;
 
-    /** A receiver acknowledges after so much, since the last time. */
+    /** A receiver acknowledges when the position has grown by so much since the last time. */
     static final long SHARE = LIMIT / 4;
 
     private static final int OVERHEAD = 128;
@@ -33,7 +33,7 @@ final class Window {
     private long acknowledged;
     private boolean closed;
 
-    /** The first position lies above all of earlier windows to the same member. */
+    /** A window that begins at a position, which is above all positions of earlier windows to the same member. */
     Window(Wire wire, long position) {
         this.wire = wire;
         sent = position;
