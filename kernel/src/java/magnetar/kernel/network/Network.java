@@ -8,19 +8,19 @@ import java.io.IOException;
  *
  * <p>What an engine promises:
  * <ol>
- *   <li>Views. Each view contains the member itself. The events of one member come one at a time, and views in
- *       an order. The views of two members may differ, come late, and overlap. So a member can be in the view of
- *       another one that is not in its own.
+ *   <li>Views. Each view contains the member itself. The events of one member come one at a time. The views of two
+ *       members may differ, come late, and come in different orders. So A may have B in its view while B does not
+ *       have A.
  *   <li>Frames. A frame arrives unchanged, at most once. Frames from one member to another arrive in the order in
- *       which they were sent. None is lost between two changes of the receiver in the view of the sender and of
- *       the sender in the view of the receiver. Around such a change frames may be lost, also from the middle.
- *   <li>Ends. A member that crashes or cannot be reached leaves the views of the others after some time. If it
- *       can be reached again, it comes back with the same {@code id}, in a view that is {@code merged}. At a
- *       member for which the others have left, they come back likewise. It may leave and come back at any time.
+ *       which they were sent. None is lost as long as neither of the two enters or leaves the view of the other.
+ *       Around such a change frames may be lost, also from the middle.
+ *   <li>Ends. A member that crashes or cannot be reached leaves the views of the others after some time, and the
+ *       others leave its view. If it can be reached again, they all come back with the same {@code id}, in views
+ *       that are {@code merged}. A member may leave and come back at any time, also while it can be reached.
  * </ol>
  *
- * <p>What it does not promise: that a frame arrived, that views agree, or who sent a frame. The stream above counts
- * frames and proves identities.
+ * <p>What it does not promise: that a frame arrives, that views agree, or that a frame is from the member that it
+ * names. The stream above counts frames and proves identities.
  */
 public interface Network {
     /** The longest frame, in bytes. */
@@ -36,7 +36,7 @@ public interface Network {
     }
 
     /**
-     * Joins. Returns this member when its first view was told. Blocks until then.
+     * Joins. Blocks until the first view was told, and returns this member.
      *
      * @throws IOException if that is not possible, with a sentence that names the place and a remedy
      * @throws IllegalStateException if it has joined before, also if it has left since
@@ -55,14 +55,17 @@ public interface Network {
     void send(Member to, byte[] frame) throws InterruptedException;
 
     /**
-     * Cuts a member off, as one that breaks the rules, or is too slow: it leaves the view, and frames from it are
-     * dropped until it has come back in a later view.
+     * Cuts off a member that breaks the rules, or is too slow. It leaves the view, and frames from it are dropped until
+     * it has come back in a later view.
      */
     void cut(Member other);
 
     /** The address at which another node finds this one, such as {@code 127.0.0.1:7800}. */
     String address();
 
-    /** Leaves, after what was sent. The others have a view without this member soon. No event comes after it. */
+    /**
+     * Leaves, behind the frames that were sent. The others soon have a view without this member. No event comes after it
+     * has returned.
+     */
     void leave() throws InterruptedException;
 }

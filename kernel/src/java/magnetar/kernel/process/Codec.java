@@ -26,7 +26,7 @@ public interface Codec {
         return Arrays.asList(tag, ref, "process", object, reason);
     }
 
-    /** The answer to a request for a process of another node: its pid, or why there is none. */
+    /** The answer to a request for a process of another node: its pid, or the reason why it was not started. */
     default Object spawned(Ref ref, Object result) {
         return Arrays.asList("spawn_reply", ref, result instanceof Pid ? "ok" : "error", result);
     }

@@ -7,28 +7,28 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.sched.Fault;
 
 /**
- * One stream of signals to another node and one back, from the moment when it can be used until it is down. It knows
- * which processes of both nodes are linked over it, and which monitor which. {@link Arrivals} handles what comes in.
+ * One stream of signals to another node and one back, from the moment when it can be used until it is down. It has the
+ * links and monitors between processes of the two nodes. {@link Arrivals} handles the signals that come in.
  *
  * <p>Invariants:
  * <ol>
  *   <li>A link or monitor over it is in a table here and in the list of its process of this node. It fires once: the
  *       thread that removes it from the table tells the process.
- *   <li>None outlives it. T1 enters a link or monitor in the table, then reads {@code down}. T2, in {@link #down},
+ *   <li>No link or monitor outlives it. T1 enters a link or monitor in the table, then reads {@code down}. T2, in {@link #down},
  *       writes {@code down}, then empties the tables. At least one of them sees the other.
  *   <li>A process that dies while it makes a link or monitor leaves none behind. T1, the process, enters it and sends
- *       the signal, then looks whether it is dead itself, and ends it if so. T2, which ends the process, has taken
- *       its lists before.
+ *       the signal, then checks whether it is dead itself. If so, it ends the link or monitor, because T2, which
+ *       ended the process, may have told its end before T1 sent the signal.
  *   <li>Links are symmetric when no signal is on its way. From {@link #unlink} until its answer the tie is in
  *       {@code unlinking}, and a link that comes from the other process meanwhile is dropped. The other node lists
- *       a link and sends it in one step under its {@code order}, and so it handles an unlink and answers it. So a
- *       link that comes before the answer has ended there as well, and one that comes after it has not.
- *   <li>A signal that arrives when it is down does nothing.
+ *       and sends a link in one step under its {@code order}, and in another such step ends a link and answers the
+ *       unlink. So a link that comes before the answer has ended there as well, and one that comes after it has not.
+ *   <li>A signal that arrives after {@link #down} does nothing.
  * </ol>
  *
  * <p>Lock order: {@code order}, then the lock of a process. A signal may be sent under the first.
  *
- * <p>Its transport calls {@link Peer#connect}, {@link #receive} and {@link #down} of one peer one after the other.
+ * <p>A transport never calls {@link Peer#connect}, {@link #receive} and {@link #down} for one peer at the same time.
  *
  * <p>Source: Erlang's distribution protocol, whose unlink ids these are.
  */
@@ -38,8 +38,8 @@ public final class Connection {
     // Entries change as the invariants say.
     private final Set<Tie> links = ConcurrentHashMap.newKeySet();
     private final Map<Tie, Long> unlinking = new ConcurrentHashMap<>();
-    private final Map<Ref, Monitor> watching = new ConcurrentHashMap<>(); // monitors of this node
-    private final Map<Ref, Monitor> watched = new ConcurrentHashMap<>(); // monitors of the other node
+    private final Map<Ref, Monitor> watching = new ConcurrentHashMap<>(); // monitors that processes of this node have
+    private final Map<Ref, Monitor> watched = new ConcurrentHashMap<>(); // monitors that processes of the other node have
     private final Map<Ref, Signal.Spawn> spawning = new ConcurrentHashMap<>(); // requests of this node
 
     private final Object order = new Object();
@@ -122,7 +122,7 @@ public final class Connection {
     /**
      * Enters a link; false if the process is dead.
      *
-     * @param byOwn true if the process of this node makes it: that takes an unlink back whose answer is not there
+     * @param byOwn true if the process of this node makes it. Then an unlink whose answer has not come no longer counts
      */
     boolean list(LocalProcess own, Pid other, boolean byOwn) {
         Tie tie = new Tie(own.pid(), other);
@@ -203,7 +203,7 @@ public final class Connection {
 
     // --- monitors ----------------------------------------------------------------------------------------------------
 
-    /** Begins a monitor of the current process, which is in its list. False if it is down: then it has to fire. */
+    /** Begins a monitor, which is in the list of the current process. If the connection is down, returns false: the caller fires it. */
     boolean watch(LocalProcess me, Monitor m) {
         watching.put(m, m);
         Simulated.switchPoint();
@@ -280,7 +280,7 @@ public final class Connection {
         return true;
     }
 
-    /** The answer to a request for a process: its pid, or why there is none. */
+    /** Handles the answer to a request for a process: its pid, or the reason why it was not started. */
     void answer(Ref ref, Object result) {
         Signal.Spawn request = spawning.remove(ref);
         LocalProcess me = request == null ? null : request.from().process();

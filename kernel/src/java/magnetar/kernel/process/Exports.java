@@ -7,8 +7,9 @@ import magnetar.kernel.fiber.PerEnvironment;
 import magnetar.kernel.fiber.Simulated;
 
 /**
- * The pids and references of this node that others know, since they were written for them. A transport writes them
- * with {@link #pid(Pid)} and {@link #ref(Ref)}, and reads them with the methods of the same names.
+ * The pids and references of this node that were written for other nodes, so that they are found when they come back. A
+ * transport calls {@link #pid(Pid)} and {@link #ref(Ref)} before it writes one, and reads one with
+ * {@link #pid(long, long)} and {@link #ref(long, long, Pid, boolean)}.
  *
  * <p>Invariants:
  * <ol>
@@ -16,8 +17,8 @@ import magnetar.kernel.fiber.Simulated;
  *       under the lock of the process. So a pid that comes back needs no search, and one that is not in the table
  *       is dead.
  *   <li>An alias that was written and is open is found by its id, as the same object: its state decides whether a
- *       message is delivered. Closed ones are dropped when the number of references has doubled, since closing one
- *       must not cost more.
+ *       message is delivered. Closed ones are dropped when the number of references has doubled, so that closing
+ *       one costs nothing.
  * </ol>
  *
  * <p>Rejected: a table of all processes by number, which each start would pay for. So a pid that reached the other
@@ -60,7 +61,7 @@ public final class Exports {
         }
     }
 
-    /** Called before a reference of this node is written for another. True if it is or was an address. */
+    /** Called before a reference of this node is written for another. True if it is or was an alias. */
     public static boolean ref(Ref own) {
         LocalProcess maker = own.isPlain() || own.maker() == null ? null : own.maker().process();
         if (maker != null) {
@@ -100,7 +101,7 @@ public final class Exports {
      * The reference of this node that another has written.
      *
      * @param maker the process that made it, or null
-     * @param address whether it is or was an address
+     * @param address whether it is or was an alias
      */
     public static Ref ref(long id, long creation, Pid maker, boolean address) {
         LocalProcess p = maker == null || !address ? null : maker.process();

@@ -15,10 +15,10 @@ import magnetar.kernel.park.Waiter;
  * <p>Invariants:
  * <ol>
  *   <li>The bytes from {@code start} to {@code end} have been added and not been taken, in this order.
- *   <li>Senders wait while there are {@code limit} bytes or more, and it is open. So what one sender adds may pass the
- *       limit, and a signal that is larger than the limit goes alone. What the kernel adds by itself does not wait.
- *   <li>The fiber that takes waits only while there is nothing, and it is open. A thread that adds wakes it; one that
- *       takes wakes as many senders as wait once there is room; one that closes wakes all.
+ *   <li>Senders wait while there are {@code limit} bytes or more, and it is open. A sender that has found room adds its
+ *       whole signal, so each may pass the limit by one signal. What the kernel adds by itself does not wait.
+ *   <li>The fiber that takes waits only while there is nothing, and it is open. A thread that adds wakes it. A thread
+ *       that takes wakes the senders if there is room. A thread that closes wakes all.
  * </ol>
  *
  * <p>Lock order: its lock is the innermost one, and no waiter is woken under it.
@@ -42,7 +42,7 @@ public final class Outbox {
     /**
      * An empty outbox.
      *
-     * @param node the name of the other node, for those who look at what waits
+     * @param node the name of the other node, which {@code inspect} shows
      * @param limit the number of bytes from which on senders wait
      */
     public Outbox(String node, int limit) {
@@ -198,7 +198,7 @@ public final class Outbox {
         return null;
     }
 
-    /** Drops what is there, and lets all who wait go on. */
+    /** Drops what is there, and ends all waits. */
     public void close() {
         Waiter woken;
         Simulated.switchPoint();

@@ -4,9 +4,9 @@ import magnetar.kernel.fiber.Simulated;
 
 /**
  * Another node, from its start to its end: a node that was started again is another peer. The pids of its processes
- * lead to it. It is connected, or not.
+ * lead to it.
  *
- * <p>Invariant: it has one connection at a time. A new one is in use only after the old one is down, so no signal of
+ * <p>Invariant: it has at most one connection at a time. A new one is in use only after the old one is down, so no signal of
  * a stream acts before the links and monitors of the stream before it have fired.
  */
 public final class Peer {
@@ -32,12 +32,12 @@ public final class Peer {
         return Pid.of(this, number, serial, creation);
     }
 
-    /** A reference of it, which its process with this pid has made, or null. */
+    /** A reference of it. The maker is the pid of the process that made it, or null. */
     public Ref ref(long id, Pid maker, boolean address) {
         return Ref.read(id, creation, maker, address ? Ref.Alias.OPEN : Ref.Alias.NONE);
     }
 
-    /** A pid in place of the pid of a process that is only known by its name. */
+    /** The pid that stands for a process which is only known by its name. */
     Pid stand() {
         return stand;
     }
@@ -47,7 +47,7 @@ public final class Peer {
         return name;
     }
 
-    /** The number that tells this node from others that had the same name. */
+    /** The number that tells this node from earlier and later ones with the same name. */
     public long creation() {
         return creation;
     }

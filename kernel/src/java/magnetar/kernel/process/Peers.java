@@ -8,8 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.PerEnvironment;
 
 /**
- * The other nodes that this one knows, by name and creation, and its own name. A simulated node knows others than the
- * node that simulates it.
+ * The other nodes that this one knows, by name and creation, and its own name. Each simulated node has its own.
  *
  * <p>Invariant: at most one peer has the same name and creation. A peer is kept while it is connected, or while a
  * pid leads to it. A name keeps its number, which pids are ordered by.
@@ -43,7 +42,8 @@ public final class Peers {
     }
 
     /**
-     * Gives this node a name, or for null takes it back. False, and nothing changes, if it has another name already.
+     * Gives this node a name, or takes its name away if this is null. Changes nothing and returns false if the node has
+     * another name already.
      */
     public static boolean setName(String wanted) {
         Peers here = current();
@@ -63,7 +63,7 @@ public final class Peers {
 
     // --- others ------------------------------------------------------------------------------------------------------
 
-    /** The node of this name and creation, which the transport leads to if it was not known. */
+    /** The node of this name and creation. If it was not known, the transport leads to it. */
     public static Peer peer(String name, long creation, Transport transport) {
         Peers here = current();
         Key key = new Key(here.number(name), creation);

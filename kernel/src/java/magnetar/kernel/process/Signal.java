@@ -36,20 +36,20 @@ public sealed interface Signal {
     /** Ends a monitor. */
     record Demonitor(Pid from, Object to, Ref ref) implements Signal {}
 
-    /** Says to the watcher that the process has ended, which the monitor named by its pid or name. */
+    /** Says to the watcher that the process has ended. {@code from} is its pid or name, as in the {@link Monitor}. */
     record Down(Object from, Pid to, Ref ref, Object reason) implements Signal {}
 
     /**
      * Asks for a new process.
      *
-     * @param what what it does, in terms of the code above the kernel
+     * @param what what the process is to do, see {@link Transport#work}
      */
     record Spawn(Pid from, Ref ref, Pid leader, Object what, boolean link, boolean monitor) implements Signal {}
 
     /**
      * Answers {@link Spawn}.
      *
-     * @param result the pid of the new process, or else why there is none
+     * @param result the pid of the new process, or the reason why it was not started
      */
     record SpawnReply(Pid to, Ref ref, Object result) implements Signal {}
 }

@@ -4,7 +4,7 @@ import java.util.concurrent.Callable;
 
 /**
  * A way to other nodes, such as a cluster or Erlang's distribution. Several may be in use, each with nodes of its
- * own: nothing that comes by one is forwarded by another.
+ * own. Signals are never forwarded from one transport to another.
  *
  * <p>A transport makes a {@link Peer} for each node that it meets, and a {@link Connection} each time when it has a
  * stream of signals to it. It gives the connection each signal that arrives, in order, and says when the stream has
@@ -19,20 +19,20 @@ public interface Transport {
      */
     void send(Connection to, Signal signal);
 
-    /** Waits while so much is in the stream that has not left that a sender should wait; not for a stream that has ended. */
+    /** Waits while the stream is full. Returns at once if it has ended. */
     void awaitRoom(Connection to) throws InterruptedException;
 
     /**
-     * Called when a node is needed that has no connection. Returns a new connection, or null if there can be none.
-     * May wait.
+     * Connects a node that an operation needs. Returns the new connection, or null if the node cannot be reached. May
+     * wait.
      */
     default Connection connect(Peer peer) throws InterruptedException {
         return null;
     }
 
     /**
-     * The work of a process that another node asks for. Throws an error, whose message is sent back, if that is not
-     * allowed.
+     * Returns what a process does that another node asks for. If that is not allowed, throws an error, which is sent back
+     * as the reason.
      */
     default Callable<?> work(Connection from, Object what) {
         throw new UnsupportedOperationException("This node starts no processes for others.");
