@@ -207,17 +207,16 @@
 (defn start-node
   "Starts a node in a simulation, and returns its name.
 
-  A node stands for a machine. It has processes, registered and global names, groups, tables, random numbers
-  and a clock of its own. It shares the schedule, the log and the passing of time with the other nodes and the
-  body. Its pids have a creation that no other start of a node has. In the log its fibers are named as in
-  \"a/server\".
+  The name is a keyword. A node stands for a machine. It has processes, registered and global names, groups,
+  tables, random numbers and a clock of its own. It shares the schedule, the log and the passing of time with
+  the other nodes and the body. Its pids have a creation that no other start of a node has. In the log its
+  fibers are named as in \"a/server\".
 
-  A node shares no channel, process or scope with the body or another node: the run ends with
-  :magnetar.test/shared if it wakes a fiber there. It may share atoms and promises with the body, for what the
-  test notes.
+  A node shares no channel, process or scope with the body or another node. If it wakes a fiber there, the run
+  ends with :magnetar.test/shared. It may share atoms and promises with the body, for what the test notes.
 
   Throws :magnetar.test/node-runs if a node of this name runs, and :magnetar.test/not-simulated outside of a
-  simulation. The name is a keyword.
+  simulation.
 
   Options:
     :skew  by how many milliseconds its clock is ahead; below 0 it is behind. Default 0
@@ -239,8 +238,7 @@
 (defn on-node
   "Calls f on a fiber of the node, and returns its value.
 
-  Bindings are conveyed; context values, links and deadlines are not. It may be called on a node too, also for
-  this node itself.
+  Bindings are conveyed. Context values, links and deadlines are not. A node may call it too, also for itself.
 
   Blocks until f has ended, or the node has crashed.
 
@@ -278,7 +276,8 @@
 (defn restart-node
   "Starts a node again, and returns its name. If it runs, it crashes first.
 
-  It keeps its clock. All else is as after `start-node`: nothing runs on it, and its pids have a new creation.
+  It keeps its clock. Otherwise it is as after `start-node`: nothing runs on it, and its pids have a new
+  creation.
 
   Throws :magnetar.test/no-node if there never was a node of this name.
 
@@ -311,18 +310,18 @@
 (defn network
   "Makes a network of bytes between the nodes of a simulation, and returns it.
 
-  Each way, from one node to another, has frames in order, each once. The latency of each is drawn from the
-  seed. A silent member leaves the view of another one after the time of that one's detector. If it can be
-  reached again, it comes back, in a view that is merged. No two members agree on a view: views come late, and
-  in another order at another member.
+  Frames from one node to another arrive in order, each at most once. The seed decides how long each takes. A
+  silent member leaves the views of the others after the time of the detector, or up to a quarter later. If it
+  can be reached again, it comes back, in a view that is merged. Members do not agree on views: a view may
+  come late, or in another order than at another member.
 
-  Faults of `simulate` and `check`: :cut-link cuts a way for up to 5 seconds when a frame is sent, :flap lets
-  a member leave a view although it can be reached.
+  `simulate` and `check` have two faults of networks. :cut-link cuts the way from one node to another for up
+  to 5 seconds when a frame is sent. :flap lets a member leave a view although it can be reached.
 
   Options:
     :latency   how long a frame takes, as the least and the most in milliseconds. Default [1 20]
     :detector  how many milliseconds a silent member stays in a view, at least. Default 1000
-    :window    how many bytes may be under way from one member to another. A sender waits then. Default 262144
+    :window    the bytes that may be under way from one member to another until senders wait. Default 262144
 
   Example:
 
@@ -336,13 +335,13 @@
 (defn endpoint
   "Returns the network as the node sees it, a Network of the kernel.
 
-  The node joins by it once. Another endpoint of the same node is another member. Its operations are called on
-  that node.
+  The node joins once by an endpoint. Another endpoint of the same node is another member. The methods of an
+  endpoint are called on its node.
 
   Throws :magnetar.test/no-node if the node does not run.
 
   Options:
-    :as  the name of the member, a string. Default: that of the node
+    :as  the name of the member, a string. Default: the name of the node
 
   Example:
 
@@ -356,7 +355,8 @@
 (defn cut
   "Cuts the ways between the nodes of two groups; returns nil.
 
-  What is under way is held. It arrives after `heal`, unless one of the two has left the view of the other.
+  Frames under way are held. They arrive after `heal`, unless one of the two members has left the view of the
+  other meanwhile.
 
   Options:
     :one-way  true cuts only the ways from the first group to the second
@@ -391,7 +391,7 @@
   "Limits the bandwidth between two groups of nodes; returns nil.
 
   Options:
-    :bytes-per-ms  how many bytes a way takes in a millisecond, or nil for no limit
+    :bytes-per-ms  how many bytes per millisecond go from one node to another, or nil for no limit
     :one-way       true limits only the ways from the first group to the second
 
   Example:

@@ -15,8 +15,8 @@ import magnetar.kernel.sim.Choice.What;
  * A network of the nodes of a simulation: latency, cuts, slow links and views, as the seed decides.
  *
  * <p>Each direction between two nodes is a way of its own, which can be cut or slow. What a member believes of
- * another one is a {@link SimPeer}; no two members agree on a view. So views come late, and in a different order at
- * different members.
+ * another one is a {@link SimPeer}. Members do not agree on views: a view may come late, or in another order than at
+ * another member.
  *
  * <p>Invariants:
  * <ol>
@@ -103,7 +103,7 @@ public final class SimNetwork {
         });
     }
 
-    /** The names of all nodes that have joined, and of those that are cut. */
+    /** The names of all nodes that were started, also of crashed ones. */
     public List<String> nodes() {
         return simulation.started().stream().map(n -> n.name).distinct().toList();
     }
