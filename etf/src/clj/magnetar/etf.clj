@@ -16,7 +16,7 @@
   Pids, ports, references, funs, exports, bit strings and improper lists are values of the Java classes in
   the package magnetar.etf. They can be compared and sent back.
 
-  Nothing of a class or a var is ever looked up by a name that was received.
+  No class or var is ever looked up by a name that was received.
 
   Require it as `[magnetar.etf :as etf]`."
   (:import
@@ -67,11 +67,11 @@
   "Returns an extension: how the values of a class travel.
 
   :write is called with a value of the class, and returns its payload: another value, which is encoded.
-  :read is called with a payload and returns a value. A payload is not to be trusted: what :read throws
-  refuses the term. Both sides need an extension with the same :tag, and their classes may differ.
+  :read is called with a payload and returns a value. A payload may be wrong or forged. If :read throws, the
+  term is refused. Both sides need an extension with the same :tag. Their classes may differ.
 
-  Values of subclasses are written too. If several extensions fit, the one of the nearest class counts, then
-  the first one of an interface.
+  Values of subclasses are written too. If several extensions fit, the extension of the nearest class is used.
+  If only interfaces fit, the first of their extensions is used.
 
   Throws an ExceptionInfo with :magnetar/bad-extension, :magnetar/bad-options or :magnetar/unknown-option.
 
@@ -163,12 +163,12 @@
     :max-depth   how many collections may be in each other, 1 to 10000. An extension counts as well, a set as
                  two. Default 256
     :max-size    the most bytes of a term, of a compressed one after it is inflated. Default 16777216 (16 MiB)
-    :max-atoms   how many atoms that are not keywords of the program yet a decoder makes keywords of. One with
-                 a name of more than 255 characters counts as several. Default 65536
+    :max-atoms   how many new keywords a decoder may make of atoms. A keyword with a name of more than 255
+                 characters counts as several. Default 65536
     :max-growth  how many times the bytes of its term a value of more than 4 MiB may take in memory, 1 to
                  1000. Sets and maps of small integers take most, up to 60 times. Default 10
-    :nil         the atom that nil is, :nil or :undefined, the same on both sides. With :undefined, the atom
-                 nil is the keyword :nil, and :undefined travels as an extension. Default :nil
+    :nil         the atom for nil, :nil or :undefined, the same on both sides. With :undefined, the atom nil
+                 is the keyword :nil, and :undefined travels as an extension. Default :nil
     :extensions  a collection of extensions; or false, for plain Erlang: then a byte array is a binary, and
                  what Erlang has no term for is refused. Default []
     :identities  a `magnetar.etf.Identities`, which maps a program's own objects to pids, ports and references
@@ -229,7 +229,7 @@
 
   One thread at a time may use it, for one term at a time. Its methods read several terms of an array: see the
   class magnetar.etf.Decoder. The keywords that it makes of atoms count for :max-atoms until it is
-  dropped, so a peer that sends ever new atoms is refused at last.
+  dropped, so a peer that keeps sending new atoms is refused in the end.
 
   Throws an ExceptionInfo with :magnetar/not-a-codec.
 
