@@ -69,8 +69,8 @@ public final class Peer {
     }
 
     /**
-     * Begins a connection, which was made for it. Called by its transport when signals can be sent: one may come before
-     * this has returned. Ends the last one first.
+     * Begins a connection, which was made for this peer. Ends the last one first. Called by its transport when signals
+     * can be sent, because {@link Transport#send} may be called before this has returned.
      */
     public void connect(Transport by, Connection next) {
         Connection last = connection;
