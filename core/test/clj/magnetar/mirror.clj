@@ -71,7 +71,8 @@
   (when-some [[^Connection to signal] (.poll ^ConcurrentLinkedQueue (.-signals streams))]
     (let [sender (if (identical? a (.peer to)) b a)
           ^Connection receiver (@(:connections mirror) sender)]
-      (.receive receiver (signal-there sender signal)))))
+      (when (identical? to (@(:connections mirror) (.peer to))) ; else of a connection before
+        (.receive receiver (signal-there sender signal))))))
 
 (defn- pump
   "Hands on what is sent until the streams are closed."

@@ -11,6 +11,7 @@
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
+   (magnetar.kernel.process LocalProcess Peer Pid ProcessTable Spawn)
    (magnetar.kernel.sched Fault)))
 
 (set! *warn-on-reflection* true)
@@ -29,6 +30,24 @@
       :end nil
       x (recur (conj got x)))))
 
+(defn- waiting
+  "The work of a process that another node has asked for."
+  []
+  (receive :end nil))
+
+(defn- children
+  "The processes that live and that a node has asked for."
+  []
+  (into [] (keep (fn [^LocalProcess p]
+          (let [pid (.pid p)]
+            (when (= "for node b@mirror" (.label pid)) pid))))
+        (ProcessTable/all)))
+
+(defn- ask-for-child
+  "Asks the other node for a process; `ways` are of :link and :monitor. Returns the reference of the answer."
+  [{:keys [^Peer a]} & ways]
+  (Spawn/request (LocalProcess/current) a :waiting (boolean (some #{:link} ways)) (boolean (some #{:monitor} ways))))
+
 (defn- told [pid]
   (let [me (actor/make-alias :reply)]
     (! pid [:tell me])
@@ -46,7 +65,7 @@
   "Does body as a process, with two processes p and q: `pq` is q as p sees it on the other node, `qp` is p as q does."
   [[m p q pq qp] & body]
   `(actor/with-process {}
-     (let [~m (mirror/start)
+     (let [~m (mirror/start {:work (fn [~'_] waiting)})
            ~p (actor/spawn-opt keeper {:trap-exit true})
            ~q (actor/spawn-opt keeper {:trap-exit true})
            ~pq (mirror/there ~m ~q)
@@ -54,7 +73,7 @@
        (try
          ~@body
          (finally
-           (run! #(actor/exit % :kill) [~p ~q])
+           (run! #(actor/exit % :kill) (list* ~p ~q (children)))
            (mirror/stop ~m))))))
 
 ;; ---- the programs, each true if all is well
@@ -141,6 +160,96 @@
       (and (= [:DOWN] (map first (drop (count said) got)))
            (= (map #(vector :said %) (range (count said))) said)))))
 
+(defn- death-while-monitoring
+  "A process monitors and is killed meanwhile: neither node keeps the monitor."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/monitor pq)])
+    (actor/exit p :kill)
+    (at-rest)
+    (and (some? qp)
+         (= [] (actor/process-info q :monitored-by))
+         (zero? (long (mirror/entries m))))))
+
+(defn- death-before-the-answer
+  "A process asks for another one, linked and monitored, and is killed: nothing of it is left, also no monitor."
+  []
+  (with-nodes [m p q pq qp]
+    (run! some? [q pq qp])
+    (! p [:do #(do (ask-for-child m :link :monitor) (ask-for-child m :monitor))])
+    (actor/exit p :kill)
+    (at-rest)
+    (and (>= 1 (count (children)))
+         (every? #(= [[] []] ((juxt :links :monitored-by) (actor/process-info %))) (children))
+         (zero? (long (mirror/entries m))))))
+
+(defn- death-before-the-birth
+  "A process that another node has asked for is killed before it runs: the other one is told of all."
+  []
+  (with-nodes [m p q pq qp]
+    (run! some? [pq qp])
+    (! p [:do #(ask-for-child m :link :monitor)])
+    (! q [:do #(dotimes [_ 20] (run! (fn [child] (actor/exit child :kill)) (children)))])
+    (at-rest)
+    (run! #(actor/exit % :kill) (children))
+    (at-rest)
+    (let [[[word ref ok child] & ends] (told p)]
+      (and (= [:spawn-reply :ok] [word ok])
+           (= 2 (count ends))
+           (every? #{:killed :noproc} (map peek ends))
+           (= #{[:EXIT child] [:DOWN ref :process child]} (set (map pop ends)))
+           (= [] (links p))
+           (zero? (long (mirror/entries m)))))))
+
+(defn- cut-while-asking
+  "The nodes are cut while one asks the other for a process: there is no answer but an error, or the end of what was made."
+  []
+  (with-nodes [m p q pq qp]
+    (run! some? [q pq qp])
+    (! p [:do #(ask-for-child m :link :monitor)])
+    (mirror/cut m)
+    (at-rest)
+    (let [[[word ref result child] & ends] (told p)]
+      (and (= :spawn-reply word)
+           (= [] (links p) (children))
+           (zero? (long (mirror/entries m)))
+           (if (= :error result)
+             (and (= :noconnection child) (nil? ends))
+             (= #{[:EXIT child :noconnection] [:DOWN ref :process child :noconnection]} (set ends)))))))
+
+(defn- cut-while-unlinking []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(do (actor/link pq) (actor/unlink pq))])
+    (mirror/cut m)
+    (at-rest)
+    (and (contains? #{[] [[:EXIT qp :noconnection]]} (told q))
+         (= [[] []] (map links [p q]))
+         (zero? (long (mirror/entries m))))))
+
+(defn- link-of-the-last-connection
+  "Two processes link while their nodes are cut and connected again: in the end both are linked or neither."
+  []
+  (with-nodes [m p q pq qp]
+    (! p [:do #(actor/link pq)])
+    (mirror/stop m)
+    (mirror/connect m)
+    (! q [:do #(actor/link qp)])
+    (at-rest)
+    (and (= (some? (some #{pq} (links p))) (some? (some #{qp} (links q))))
+         (= (* 2 (count (links p))) (mirror/entries m)))))
+
+(defn- one-answer
+  "An alias for one answer, which two are sent to and whose process may be killed: at most one comes."
+  []
+  (with-nodes [m p q pq qp]
+    (some? qp)
+    (! p [:do #(let [alias (actor/make-alias :reply)]
+                 (dotimes [n 2] (! pq [:do (fn [] (! alias n))]))
+                 (actor/unalias (actor/make-alias)))])
+    (! q [:do #(actor/exit p :shutdown)])
+    (at-rest)
+    (zero? (long (mirror/entries m)))))
+
 (def ^:private programs
   {#'crossing-links Fault/CROSSING_LINK_SURVIVES_UNLINK
    #'death-while-linking Fault/REMOTE_LINK_IGNORES_DEATH
@@ -148,6 +257,13 @@
    #'cut-while-monitoring Fault/MONITOR_OUTLIVES_CONNECTION
    #'deaths-are-told-once nil
    #'demonitor-is-final nil
+   #'death-while-monitoring nil
+   #'death-before-the-answer nil
+   #'death-before-the-birth nil
+   #'cut-while-asking nil
+   #'cut-while-unlinking nil
+   #'link-of-the-last-connection nil
+   #'one-answer nil
    #'nothing-after-the-cut Fault/STREAM_IS_HEARD_AFTER_ITS_END})
 
 (deftest what-nodes-tell-each-other-is-right-in-each-run

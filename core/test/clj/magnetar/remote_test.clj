@@ -195,7 +195,9 @@
         (! there [:die :normal])))))
 
 (deftest a-process-is-started-on-another-node
-  (with-mirror [m {:work (fn [what] (if (= :echo what) echo (throw (ex-info "Not allowed." {}))))}]
+  (with-mirror [m {:work (fn [what]
+                           (assert (not= :false-assertion what))
+                           (if (= :echo what) echo (throw (ex-info "Not allowed." {}))))}]
     (actor/flag :trap-exit true)
     (let [me (LocalProcess/current)
           ^Peer there (:a m)
@@ -209,6 +211,7 @@
       (is (= #{[:DOWN told :process pid :tired] [:EXIT pid :tired]} (set [(receive x x) (receive x x)])))
       (let [ref (Spawn/request me there :other false false)]
         (is (= [:spawn-reply ref :error "Not allowed."] (update (receive x x) 3 (comp :message first)))))
+      (is (= :error (do (Spawn/request me there :false-assertion false false) ((receive x x) 2))))
       (mirror/cut m)
       (let [ref (Spawn/request me there :echo false false)]
         (is (= [:spawn-reply ref :error :noconnection] (receive x x)))))))

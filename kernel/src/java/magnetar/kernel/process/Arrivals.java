@@ -47,13 +47,23 @@ final class Arrivals {
     }
 
     private static void message(Signal.Message s) {
-        if (s.to() instanceof Ref) {
-            Send.signal(s.to(), s.message(), s.context());
+        if (s.to() instanceof Ref alias) {
+            answer(alias, s);
             return;
         }
         LocalProcess p = find(s.to());
         if (p == null || !Delivery.deliverFromNode(p, s.message(), s.context())) {
             DeadLetters.add(s.to(), s.message(), s.context());
+        }
+    }
+
+    // Nothing is forwarded, so an alias of a third node is one of no process.
+    private static void answer(Ref alias, Signal.Message s) {
+        LocalProcess p = Send.maker(alias);
+        if (p == null) {
+            Traffic.loses(alias, s.message(), s.context());
+        } else {
+            Aliases.deliver(p, alias, s.message(), s.context());
         }
     }
 
@@ -90,24 +100,24 @@ final class Arrivals {
 
     private static void spawn(Connection from, Signal.Spawn s) {
         try {
-            Spawn.spawn(new Spawn.Options("for " + from.peer()).naming(child -> begin(from, s, child)), from.peer().transport().work(from, s.what()));
-        } catch (Exception e) {
+            Spawn.spawn(new Spawn.Options("for " + from.peer()).naming(child -> begin(from, s, child)), from.work(s.what()));
+        } catch (Exception | LinkageError | AssertionError e) {
             from.tell(new Signal.SpawnReply(s.from(), s.ref(), Dialect.codec().reason(e)));
         }
     }
 
     /** Links and monitors a process that does not run yet, and says that it is there. */
     private static void begin(Connection from, Signal.Spawn s, Pid child) {
-        LocalProcess p = child.process();
-        if (s.leader() != null) {
+        LocalProcess p = child.process(); // null if another process has found and killed it
+        if (p != null && s.leader() != null) {
             p.setLeader(s.leader());
         }
         from.tell(new Signal.SpawnReply(s.from(), s.ref(), child));
-        if (s.link()) {
-            from.list(p, s.from(), false);
+        if (s.link() && (p == null || !from.list(p, s.from(), false))) {
+            from.tell(new Signal.ExitLink(child, s.from(), Dialect.get().killed));
         }
-        if (s.monitor()) {
-            from.beginWatched(p, s.from(), child, s.ref());
+        if (s.monitor() && (p == null || !from.beginWatched(p, s.from(), child, s.ref()))) {
+            from.tell(new Signal.Down(child, s.from(), s.ref(), Dialect.get().killed));
         }
     }
 }

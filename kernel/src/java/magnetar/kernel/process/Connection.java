@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.sched.Fault;
@@ -16,9 +17,10 @@ import magnetar.kernel.sched.Fault;
  *       thread that removes it from the table tells the process.
  *   <li>No link or monitor outlives it. T1 enters a link or monitor in the table, then reads {@code down}. T2, in {@link #down},
  *       writes {@code down}, then empties the tables. At least one of them sees the other.
+ *       A link reads {@code down} before its process lists it: the list may hold the same link over a later connection.
  *   <li>A process that dies while it makes a link or monitor leaves none behind. T1, the process, enters it and sends
- *       the signal, then checks whether it is dead itself. If so, it ends the link or monitor, because T2, which
- *       ended the process, may have told its end before T1 sent the signal.
+ *       the signal, then checks whether it is dead itself. If so, it ends the link or monitor once more, because T2,
+ *       which ended the process, may have told its end before T1 sent the signal.
  *   <li>Links are symmetric when no signal is on its way. From {@link #unlink} until its answer the tie is in
  *       {@code unlinking}, and a link that comes from the other process meanwhile is dropped. The other node lists
  *       and sends a link in one step under its {@code order}, and in another such step ends a link and answers the
@@ -34,6 +36,9 @@ import magnetar.kernel.sched.Fault;
  */
 public final class Connection {
     private final Peer peer;
+
+    // Written once, when it begins. The peer may have another transport after it.
+    private Transport transport;
 
     // Entries change as the invariants say.
     private final Set<Tie> links = ConcurrentHashMap.newKeySet();
@@ -53,6 +58,11 @@ public final class Connection {
     /** A connection to the node that has not begun. */
     public Connection(Peer peer) {
         this.peer = peer;
+    }
+
+    /** Called before other threads have it. */
+    void begin(Transport by) {
+        transport = by;
     }
 
     /** The other node. */
@@ -87,6 +97,7 @@ public final class Connection {
         watching.keySet().forEach(ref -> fire(ref, why));
         watched.keySet().forEach(this::ignore);
         spawning.keySet().forEach(ref -> answer(ref, why));
+        unlinking.clear();
     }
 
     /** How many links, monitors and requests it holds. */
@@ -97,8 +108,18 @@ public final class Connection {
     /** Sends a signal. Never waits. */
     void tell(Signal signal) {
         if (!down) {
-            peer.transport().send(this, signal);
+            transport.send(this, signal);
         }
+    }
+
+    /** Waits while a sender should wait. */
+    void awaitRoom() throws InterruptedException {
+        transport.awaitRoom(this);
+    }
+
+    /** The work of a process that the other node asks for. */
+    Callable<?> work(Object what) {
+        return transport.work(this, what);
     }
 
     // --- links -------------------------------------------------------------------------------------------------------
@@ -109,18 +130,22 @@ public final class Connection {
         Simulated.switchPoint();
         synchronized (order) {
             listed = list(me, other, true);
+            Simulated.switchPoint();
             if (listed) {
                 tell(new Signal.Link(me.pid(), other));
             }
         }
         Simulated.switchPoint();
+        if (!listed && down) {
+            me.exit(other, Dialect.get().noconnection, false, null);
+        }
         if (listed && me.isDead() && !Fault.REMOTE_LINK_IGNORES_DEATH.isSeeded()) {
             tell(new Signal.ExitLink(me.pid(), other, me.reason()));
         }
     }
 
     /**
-     * Enters a link; false if the process is dead.
+     * Enters a link; false if the process is dead, or if this is down.
      *
      * @param byOwn true if the process of this node makes it. Then an unlink whose answer has not come no longer counts
      */
@@ -134,16 +159,17 @@ public final class Connection {
             if (byOwn) {
                 unlinking.remove(tie);
             }
-            if (!unlinking.containsKey(tie) || Fault.CROSSING_LINK_SURVIVES_UNLINK.isSeeded()) {
-                links.add(tie);
-                Links.list(own, other);
+            if (unlinking.containsKey(tie) && !Fault.CROSSING_LINK_SURVIVES_UNLINK.isSeeded()) {
+                return true;
             }
+            boolean added = links.add(tie);
+            if (added && down && !Fault.LINK_OUTLIVES_CONNECTION.isSeeded()) {
+                links.remove(tie);
+                return false; // the list of the process may hold the same link over a later connection
+            }
+            Links.list(own, other);
+            return true;
         }
-        Simulated.switchPoint();
-        if (down && !Fault.LINK_OUTLIVES_CONNECTION.isSeeded()) {
-            lose(tie);
-        }
-        return true;
     }
 
     private void lose(Tie tie) {
@@ -164,6 +190,10 @@ public final class Connection {
             }
             links.remove(tie);
             unlinking.put(tie, id);
+        }
+        Simulated.switchPoint();
+        if (down) {
+            unlinking.remove(tie);
         }
         tell(new Signal.Unlink(me.pid(), other, id));
     }
@@ -211,17 +241,23 @@ public final class Connection {
             return watching.remove(m) == null; // else it has fired
         }
         tell(new Signal.Monitor(me.pid(), m.target(), m));
+        Simulated.switchPoint();
         if (me.isDead()) {
-            forget(m);
+            end(m); // also if another thread has done so, perhaps before the monitor was sent
         }
         return true;
     }
 
     /** Ends a monitor of this node. */
     void forget(Monitor m) {
-        if (watching.remove(m) != null) {
-            tell(new Signal.Demonitor(m.maker(), m.target(), m));
+        if (watching.containsKey(m)) {
+            end(m);
         }
+    }
+
+    private void end(Monitor m) {
+        tell(new Signal.Demonitor(m.maker(), m.target(), m));
+        watching.remove(m); // last: if memory runs out before, this is done again
     }
 
     /** What a monitor of this node watched has died, or is out of reach. */
@@ -287,8 +323,18 @@ public final class Connection {
         if (me != null) {
             Ref told = result instanceof Pid child ? adopt(me, request, child) : request.ref();
             Delivery.deliverSignal(me, Dialect.codec().spawned(told, result), null);
-        } else if (request != null && result instanceof Pid child && request.link()) {
+        } else if (request != null && result instanceof Pid child) {
+            release(request, child);
+        }
+    }
+
+    /** Ends what the other node has entered for a process that is dead. */
+    private void release(Signal.Spawn request, Pid child) {
+        if (request.link()) {
             tell(new Signal.ExitLink(request.from(), child, ended(request.from())));
+        }
+        if (request.monitor()) {
+            tell(new Signal.Demonitor(request.from(), child, request.ref()));
         }
     }
 
@@ -306,13 +352,9 @@ public final class Connection {
             return ref;
         }
         Monitor m = new Monitor(ref.id(), ref.creation(), me.pid(), 0, child, child, Dialect.get().down);
-        if (Monitors.keep(me, m)) {
-            watching.put(m, m);
-            if (down) {
-                fire(m, Dialect.get().noconnection);
-            }
-        } else {
-            tell(new Signal.Demonitor(me.pid(), child, m));
+        watching.put(m, m); // first: a process that dies after it has listed the monitor finds it here
+        if (!Monitors.keep(me, m)) {
+            end(m);
         }
         return m;
     }

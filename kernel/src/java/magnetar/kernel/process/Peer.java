@@ -77,6 +77,7 @@ public final class Peer {
         if (last != null) {
             last.down();
         }
+        next.begin(by);
         Simulated.switchPoint();
         synchronized (this) {
             if (connection != null) {

@@ -18,7 +18,7 @@ final class Remote {
         try {
             c = peer.reach();
             if (c != null) {
-                peer.transport().awaitRoom(c);
+                c.awaitRoom();
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -31,7 +31,7 @@ final class Remote {
     static void message(Fiber sender, Peer peer, Object to, Object message) throws InterruptedException {
         Connection c = peer.reach();
         if (c != null) {
-            peer.transport().awaitRoom(c);
+            c.awaitRoom();
         }
         Object context = Traffic.sends(sender, to, message, sender.outgoing());
         if (c == null || c.isDown()) {
@@ -102,7 +102,7 @@ final class Remote {
     }
 
     private static Connection connection(Pid other) {
-        Peer peer = other.peer();
+        Peer peer = Peers.of(other);
         return peer == null ? null : peer.connection();
     }
 

@@ -136,7 +136,7 @@ public final class Send {
     }
 
     /** The process that made the reference; null if it is dead. */
-    private static LocalProcess maker(Ref ref) {
+    static LocalProcess maker(Ref ref) {
         return ref.maker() == null ? null : ref.maker().process();
     }
 
