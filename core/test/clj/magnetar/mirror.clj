@@ -4,6 +4,7 @@
   Two peers stand for the two directions. A signal to a process of the one arrives at this node from the other one,
   with the pids and references turned round. Nothing is written as bytes."
   (:require
+   [clojure.string :as str]
    [clojure.walk :as walk]
    [magnetar.actor :as actor]
    [magnetar.channel :as a]
@@ -89,6 +90,8 @@
   [current work]
   (reify Transport
     (send [_ connection signal]
+      (when (and (instance? Signal$Message signal) (str/includes? (pr-str (.message ^Signal$Message signal)) ":unwritable"))
+        (throw (IllegalArgumentException. "The other node cannot read :unwritable.")))
       (let [^Streams streams @current]
         (.add ^ConcurrentLinkedQueue (.-signals streams) [connection signal])
         (wake streams)))

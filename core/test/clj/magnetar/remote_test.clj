@@ -3,6 +3,7 @@
   (:refer-clojure :exclude [flush])
   (:require
    [clojure.datafy :as datafy]
+   [clojure.edn :as edn]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after flush receive self spawn]]
    [magnetar.gen-server :as gs]
@@ -277,6 +278,60 @@
       (dotimes [_ 1000] (! there :more))
       (! there :end)
       (is (= 1000 (actor/join slow))))))
+
+(deftest a-reference-that-comes-back-ends-its-monitor
+  (with-mirror [m {:work (fn [_] echo)}]
+    (let [pid (mirror/there m (spawn echo))
+          ref (actor/monitor pid)]
+      (! pid [:echo (self) ref])
+      (is (true? (actor/demonitor (receive [:echoed x] x) {:info true})))
+      (! pid [:die :normal])
+      (let [ref (Spawn/request (LocalProcess/current) (:a m) :echo false true)
+            child (receive [:spawn-reply _ :ok child] child)]
+        (is (true? (actor/demonitor ref {:info true})) "the reference of a request is the one of the monitor")
+        (! child [:die :normal]))
+      (! pid [:echo (self) 1])
+      (is (= :none (receive x x (after 0 :none)))))
+    (is (eventually (zero? (long (mirror/entries m)))))))
+
+(deftest a-link-ends-by-a-pid-that-was-read-from-text
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [pid (mirror/there m (spawn echo))]
+      (actor/link pid)
+      (actor/unlink (edn/read-string {:readers actor/readers} (pr-str pid)))
+      (! pid [:echo (self) 1])
+      (is (= [:echoed 1] (receive x x)))
+      (! pid [:die :tired])
+      (is (eventually (zero? (long (mirror/entries m)))))
+      (is (= :none (receive x x (after 0 :none)))))))
+
+(deftest a-request-that-cannot-be-written-leaves-nothing
+  (with-mirror [m]
+    (let [[_ pid] (gs/start (server-callbacks) 1 {:name :remote-counter})
+          by-name [:remote-counter "a@mirror"]]
+      (doseq [address [(mirror/there m pid) by-name]
+              f [#(gs/call address :unwritable) #(gs/send-request address :unwritable) #(gs/cast address :unwritable)
+                 #(! address :unwritable) #(sys/replace-state address :unwritable)]]
+        (is (thrown? IllegalArgumentException (f))))
+      (is (= 1 (gs/call by-name :get)) "the stream goes on")
+      (gs/stop pid)
+      (is (eventually (zero? (long (mirror/entries m)))))
+      (is (= :none (receive x x (after 0 :none)))))))
+
+(deftest a-call-that-is-cut-says-that-the-node-is-down
+  (with-mirror [m]
+    (let [[_ pid] (gs/start (server-callbacks) 1 {:name :remote-counter})
+          there (mirror/there m pid)
+          request (gs/send-request there :never)]
+      (spawn #(do (mirror/cut m)))
+      (let [error (try (gs/call there :never) (catch clojure.lang.ExceptionInfo e e))]
+        (is (= [:nodedown "a@mirror"] (:reason (ex-data error))))
+        (is (re-find #"the connection with it has ended" (ex-message error))))
+      (is (= [:error [:noconnection there]] (gs/receive-response request)))
+      (is (= [:nodedown "a@mirror"] (reason-of #(gs/call there :get))) "and if it was down before")
+      (is (= [:nodedown "a@mirror"] (reason-of #(sys/get-state there))))
+      (gs/stop pid))))
 
 (deftest a-dead-process-leaves-no-entry
   (with-mirror [m]

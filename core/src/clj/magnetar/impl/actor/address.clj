@@ -30,7 +30,7 @@
         (= :global a) [:via b 'magnetar.global]
         (and (= :local a) (plain? b)) [:local b]
         (and (string? b) (plain? a) (= (node) b)) [:local a]
-        (string? b) [:remote name]))
+        (and (string? b) (plain? a)) [:remote name]))
     (and (vector? name) (= 3 (count name)) (= :via (nth name 0))) [:via (nth name 2) (nth name 1)]))
 
 (defn via?

@@ -10,11 +10,13 @@
 (set! *warn-on-reflection* true)
 
 (defn name-of
-  "The name of the node that the pid, or the maker of the reference, is on; nil if that is not known."
+  "The name of the node that the pid, the RemoteName or the maker of the reference is on; nil if that is not known."
   [x]
-  (if (instance? Ref x)
-    (if (= (Peers/creation) (.creation ^Ref x)) (Peers/name) (some-> (.maker ^Ref x) .nodeName))
-    (.nodeName ^Pid x)))
+  (cond
+    (instance? RemoteName x) (.name (.peer ^RemoteName x))
+    (instance? Pid x) (.nodeName ^Pid x)
+    (= (Peers/creation) (.creation ^Ref x)) (Peers/name)
+    :else (some-> (.maker ^Ref x) .nodeName)))
 
 (defn elsewhere?
   "Is the process with this pid or RemoteName on another node?"

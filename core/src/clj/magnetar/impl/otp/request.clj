@@ -151,11 +151,19 @@
 (defn- time-out? [end]
   (and (instance? Calls$Failed end) (identical? Calls$Why/TIMEOUT (.why ^Calls$Failed end))))
 
+(defn- ended
+  "The error of a call whose server has ended, or was lost with its node."
+  [reason operation pid address message timeout]
+  (if (and (= :noconnection reason) (nodes/elsewhere? pid))
+    (failed operation [:nodedown (nodes/name-of pid)] address message timeout pid
+            "This node is not connected with that node, or the connection with it has ended: then the server may have had the request.")
+    (failed operation reason address message timeout pid "The server has ended.")))
+
 (defn- unanswered
   "The error of a call that has failed before its time was over."
   [^Calls$Failed end operation pid address message timeout]
   (condp identical? (.why end)
-    Calls$Why/DOWN (failed operation (.detail end) address message timeout pid "The server has ended.")
+    Calls$Why/DOWN (ended (.detail end) operation pid address message timeout)
     Calls$Why/CYCLE (failed operation [:call-cycle (vec (.detail end))] address message timeout pid nil)))
 
 (defn- given-up
@@ -211,7 +219,11 @@
         ref (if (instance? RemoteName pid)
               (Monitors/monitor me ^RemoteName pid nil Ref$Alias/REPLY_DEMONITOR)
               (Monitors/monitor me ^Pid pid address nil Ref$Alias/REPLY_DEMONITOR))]
-    (Send/control pid [:magnetar/system [(.pid me) ref] message])
+    (try
+      (Send/control pid [:magnetar/system [(.pid me) ref] message])
+      (catch Throwable t ; the other node cannot read it
+        (Monitors/demonitor me ref)
+        (throw t)))
     (value-or-failure me operation pid address message timeout options (Calls/await me ref nanos))))
 
 (defn system

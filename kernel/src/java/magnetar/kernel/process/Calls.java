@@ -127,16 +127,22 @@ public final class Calls {
      */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
         Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isSeeded() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
-        Ref ref = Monitors.monitor(me, callee, object, null, mode);
-        Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
-        return ref;
+        return send(me, Monitors.monitor(me, callee, object, null, mode), callee, message);
     }
 
     /** The same for the process that has a name on another node. */
     public static Ref send(LocalProcess me, RemoteName callee, Object message) throws InterruptedException {
-        Ref ref = Monitors.monitor(me, callee, null, Ref.Alias.REPLY_DEMONITOR);
-        Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
-        return ref;
+        return send(me, Monitors.monitor(me, callee, null, Ref.Alias.REPLY_DEMONITOR), callee, message);
+    }
+
+    private static Ref send(LocalProcess me, Ref ref, Object callee, Object message) throws InterruptedException {
+        try {
+            Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
+            return ref;
+        } catch (Throwable t) {
+            Monitors.demonitor(me, ref); // the request was refused, so no answer comes
+            throw t;
+        }
     }
 
     /**

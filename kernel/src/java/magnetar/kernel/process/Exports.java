@@ -86,7 +86,7 @@ public final class Exports {
 
     /** Called under the lock of a process that dies. */
     static void dies(LocalProcess p) {
-        PIDS.current().remove(p.pid().serial());
+        PIDS.current().remove(p.pid().serial(), p.pid()); // a thread of another environment may have killed it
     }
 
     // --- reading -----------------------------------------------------------------------------------------------------

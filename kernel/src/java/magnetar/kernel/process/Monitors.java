@@ -169,7 +169,8 @@ public final class Monitors {
     /** Ends a monitor; false if it had ended, or is not a monitor of this process. */
     public static boolean demonitor(LocalProcess me, Ref ref) {
         Fiber.current().enter();
-        if (!(ref instanceof Monitor m)) {
+        Monitor m = ref instanceof Monitor own ? own : find(me, ref);
+        if (m == null) {
             return false;
         }
         InFlight.deliver(m.watched);
@@ -185,6 +186,18 @@ public final class Monitors {
             forget(m);
         }
         return was;
+    }
+
+    /** The monitor of this process with this reference, which was read from text or came back from another node; or null. */
+    private static Monitor find(LocalProcess me, Ref ref) {
+        synchronized (me) {
+            for (Monitor m : watching(me)) {
+                if (m.equals(ref)) {
+                    return m;
+                }
+            }
+            return null;
+        }
     }
 
     private static void closeAlias(Monitor m) {
