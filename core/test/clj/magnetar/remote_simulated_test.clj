@@ -39,8 +39,8 @@
   "The processes that live and that a node has asked for."
   []
   (into [] (keep (fn [^LocalProcess p]
-          (let [pid (.pid p)]
-            (when (= "for node b@mirror" (.label pid)) pid))))
+                   (let [pid (.pid p)]
+                     (when (= "for node b@mirror" (.label pid)) pid))))
         (ProcessTable/all)))
 
 (defn- ask-for-child

@@ -294,6 +294,16 @@
       (is (= :none (receive x x (after 0 :none)))))
     (is (eventually (zero? (long (mirror/entries m)))))))
 
+(deftest a-pid-of-an-unknown-node-is-out-of-reach
+  (actor/with-process {:trap-exit true}
+    (let [pid (Pid. 77 1 55 nil)
+          ref (actor/monitor pid)]
+      (is (= [:DOWN ref :process pid :noconnection] (receive x x)))
+      (actor/link pid)
+      (is (= [:EXIT pid :noconnection] (receive x x)))
+      (is (= [:nodedown nil] (reason-of #(gs/call pid :get))))
+      (is (= :hello (! pid :hello)) "dropped"))))
+
 (deftest a-link-ends-by-a-pid-that-was-read-from-text
   (with-mirror [m]
     (actor/flag :trap-exit true)

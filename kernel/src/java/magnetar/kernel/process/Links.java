@@ -50,9 +50,8 @@ public final class Links extends SmallSet<Pid> {
         if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
-        Peer peer = p == null ? Peers.of(other) : null;
-        if (peer != null) {
-            Remote.link(me, other, peer);
+        if (p == null && other.node() != 0) {
+            Remote.link(me, other, Peers.of(other));
             return true;
         }
         me.fiber().check(); // this process may have been killed itself

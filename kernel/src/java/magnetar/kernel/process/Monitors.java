@@ -50,9 +50,8 @@ public final class Monitors {
         InFlight.deliver(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
-        Peer peer = p == null ? Peers.of(watched) : null;
-        if (peer != null) {
-            Remote.monitor(me, m, peer);
+        if (p == null && watched.node() != 0) {
+            Remote.monitor(me, m, Peers.of(watched));
         } else if (keep(me, m)) {
             begin(me, m, p);
         }

@@ -12,11 +12,11 @@ import magnetar.kernel.fiber.Fiber;
 final class Remote {
     private Remote() {}
 
-    /** The connection; null if the node cannot be reached. */
+    /** The connection; null if the node cannot be reached, or for null, if it is not known. */
     private static Connection awaitRoom(Peer peer) {
         Connection c = null;
         try {
-            c = peer.reach();
+            c = peer == null ? null : peer.reach();
             if (c != null) {
                 c.awaitRoom();
             }
@@ -24,7 +24,7 @@ final class Remote {
             Thread.currentThread().interrupt();
         }
         Fiber.current().check();
-        return c == null ? peer.connection() : c;
+        return c == null && peer != null ? peer.connection() : c;
     }
 
     /** Sends a message of the current fiber to a pid, an alias or a name of the node. */
