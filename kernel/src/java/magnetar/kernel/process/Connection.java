@@ -191,7 +191,6 @@ public final class Connection {
             links.remove(tie);
             unlinking.put(tie, id);
         }
-        Simulated.switchPoint();
         if (down) {
             unlinking.remove(tie);
         }
@@ -241,7 +240,6 @@ public final class Connection {
             return watching.remove(m) == null; // else it has fired
         }
         tell(new Signal.Monitor(me.pid(), m.target(), m));
-        Simulated.switchPoint();
         if (me.isDead()) {
             end(m); // also if another thread has done so, perhaps before the monitor was sent
         }
