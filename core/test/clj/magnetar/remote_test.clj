@@ -343,6 +343,53 @@
       (is (= [:nodedown "a@mirror"] (reason-of #(sys/get-state there))))
       (gs/stop pid))))
 
+(deftest a-call-may-be-answered-from-another-node
+  (with-mirror [m]
+    (let [there (mirror/there m (spawn (fn [] (receive [:answer from] (gs/reply from :from-there)))))
+          [_ server] (gs/start {:init (fn [_] [:ok nil])
+                                :handle-call (fn [_ from s] (! there [:answer from]) [:noreply s])}
+                               nil)]
+      (is (= :from-there (gs/call server :get)) "the reference of a call within this node goes out and comes back")
+      (gs/stop server))))
+
+(deftest many-links-fire-once-when-the-nodes-are-cut
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [all (vec (repeatedly 200 #(spawn echo)))
+          there (mapv #(mirror/there m %) all)
+          refs (mapv #(actor/monitor % {:tag :gone}) there)]
+      (run! actor/link there)
+      (mirror/cut m)
+      (is (= (frequencies (concat (map #(vector :EXIT % :noconnection) there)
+                                  (map #(vector :gone %1 :process %2 :noconnection) refs there)))
+             (frequencies (repeatedly 400 #(receive x x)))))
+      (is (= :none (receive x x (after 0 :none))))
+      (is (zero? (long (mirror/entries m))))
+      (run! #(actor/exit % :kill) all))))
+
+(deftest an-exit-signal-leaves-a-link-as-it-is
+  (with-mirror [m]
+    (actor/flag :trap-exit true)
+    (let [me (self)
+          got (actor/spawn-opt (fn [] (dotimes [_ 2] (! me [:got (receive x (peek x))]))) {:trap-exit true})
+          there (mirror/there m got)]
+      (actor/link there)
+      (actor/exit there :hint)
+      (is (= [:got :hint] (receive x x)))
+      (mirror/cut m)
+      (is (= #{[:got :noconnection] [:EXIT there :noconnection]} (set [(receive x x) (receive x x)]))))))
+
+(deftest a-name-is-monitored-from-when-it-is-there
+  (with-mirror [m]
+    (let [address [:late-name "a@mirror"]
+          before (actor/monitor address)]
+      (is (= [:DOWN before :process address :noproc] (receive x x)))
+      (let [pid (actor/spawn-opt echo {:name :late-name})
+            ref (actor/monitor address)]
+        (actor/exit (mirror/there m pid) :shutdown) ; behind the monitor, in the same stream
+        (is (= [:DOWN ref :process address :shutdown] (receive x x)))
+        (is (eventually (zero? (long (mirror/entries m)))))))))
+
 (deftest a-dead-process-leaves-no-entry
   (with-mirror [m]
     (let [pid (spawn echo)

@@ -71,7 +71,7 @@ public final class Connection {
     }
 
     /** True from the call of {@link #down} on. */
-    public boolean isDown() {
+    boolean isDown() {
         return down;
     }
 

@@ -16,7 +16,7 @@ public final class Peer {
     private final Pid stand;
 
     // Written under its lock, read by any thread.
-    private volatile Transport transport;
+    private volatile Transport transport; // the one that leads to it, or led to it last
     private volatile Connection connection;
 
     Peer(int number, String name, long creation, Transport transport) {
@@ -50,11 +50,6 @@ public final class Peer {
     /** The number that tells this node from earlier and later ones with the same name. */
     public long creation() {
         return creation;
-    }
-
-    /** The transport that leads to it, or led to it last. */
-    public Transport transport() {
-        return transport;
     }
 
     /** The connection, or null. */
