@@ -10,7 +10,9 @@
    [magnetar.impl.actor.address :as address]
    [magnetar.scope :as scope]
    [magnetar.scope.context :as context]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,7 +28,8 @@
      (mt/on-node node (fn []
                         (spawn (fn []
                                  (actor/flag :trap-exit true)
-                                 (hub/start (merge {:network (mt/endpoint net node)
+                                 (Peers/setName (:name options (str (name node) "@sim")))
+                                 (hub/start-link (merge {:network (mt/endpoint net node)
                                                     :name (str (name node) "@sim")
                                                     :cookie cookie
                                                     :notify #(swap! events conj %)}

@@ -10,7 +10,6 @@
    (clojure.lang ExceptionInfo)
    (java.nio ByteBuffer)
    (java.security MessageDigest)
-   (java.util Arrays)
    (javax.crypto Mac)
    (javax.crypto.spec SecretKeySpec)))
 
@@ -60,14 +59,13 @@
   (.getLong (ByteBuffer/wrap nonce)))
 
 (defn data
-  "The frame of so many bytes of the array, which have room for the header in front."
-  ^bytes [^bytes array n tag number]
-  (let [frame (Arrays/copyOf array (+ (long data-header) (long n)))]
-    (doto (ByteBuffer/wrap frame)
-      (.put (byte (number-of :data)))
-      (.putLong tag)
-      (.putLong number))
-    frame))
+  "The frame that the array is, with the part of the stream behind the room for the header, when that is filled in."
+  ^bytes [^bytes frame tag number]
+  (doto (ByteBuffer/wrap frame)
+    (.put (byte (number-of :data)))
+    (.putLong tag)
+    (.putLong number))
+  frame)
 
 ;; ---- reading
 

@@ -2,7 +2,7 @@
   "The process that follows the views of a network, with a session for each other member.
 
   All events of the network come to its mailbox, in their order. A session ends before the next one with the same
-  member begins."
+  member begins. Frames that wait in the mailboxes are bounded: see `Unread`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
@@ -10,7 +10,8 @@
    [magnetar.etf :as etf]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.cluster.wire Streams)
+   (java.io IOException)
+   (magnetar.cluster.wire Streams Unread Unread$Share)
    (magnetar.kernel.network Member Network Network$Events View)
    (magnetar.kernel.process LocalProcess Peers Spawn)))
 
@@ -19,6 +20,10 @@
 (def ^:private wire-versions
   "The oldest and the newest version of the wire that this node speaks."
   [1 1])
+
+(def ^:private most-unread
+  "From so many bytes on, which no session has read, the network waits."
+  4194304)
 
 (def ^:private defaults
   {:versions wire-versions
@@ -59,12 +64,20 @@
 
 ;; ---- sessions
 
-(defn- start-session [{:keys [template]} member]
-  (actor/spawn-link session/run (assoc template :member member)))
+(defn- start-session
+  "A new session, as its process and its share of what is unread."
+  [{:keys [template ^Unread unread]} member]
+  (let [share (.share unread)]
+    {:pid (actor/spawn-link session/run (assoc template :member member :share share))
+     :share share}))
 
-(defn- end-session [pid]
+(defn- close-share [{:keys [^Unread$Share share]}]
+  (.close share))
+
+(defn- end-session [{:keys [pid] :as session}]
   (! pid :left)
-  (receive [:EXIT pid _] nil))
+  (receive [:EXIT pid _] nil)
+  (close-share session))
 
 (defn- follow
   "The state with a session for each member of the view, but this node itself."
@@ -78,65 +91,100 @@
 (defn- restart
   "A session has failed, which was reported: another one takes its place."
   [{:keys [sessions] :as state} pid]
-  (if-some [member (some (fn [[m p]] (when (= p pid) m)) sessions)]
-    (assoc-in state [:sessions member] (start-session state member))
+  (if-some [[member session] (some (fn [[_ s :as entry]] (when (= pid (:pid s)) entry)) sessions)]
+    (do
+      (close-share session)
+      (assoc-in state [:sessions member] (start-session state member)))
     state))
+
+(defn- hand-on
+  "Gives the frame to the session with its sender, or drops it."
+  [{:keys [sessions ^Unread unread]} from ^bytes frame]
+  (if-some [{:keys [pid ^Unread$Share share]} (sessions from)]
+    (do
+      (.take share (alength frame))
+      (! pid [:frame frame]))
+    (.remove unread (alength frame))))
 
 ;; ---- the process
 
-(defn- serve [{:keys [sessions notify] :as state}]
+(defn- end-all [{:keys [sessions]}]
+  (run! end-session (vals sessions)))
+
+(defn- serve [{:keys [starter] :as state}]
   (receive
     [:view members] (recur (follow state members))
-    [:frame from bytes] (do (some-> (sessions from) (! [:frame bytes])) (recur state))
-    [:up node] (do (notify [:up node]) (recur state))
-    [:down node] (do (notify [:down node]) (recur state))
-    [:refused why] (do (notify [:refused why]) (recur state))
-    [:stop from] (do (run! end-session (vals sessions)) (! from [:stopped (self)]))
+    [:frame from bytes] (do (hand-on state from bytes) (recur state))
+    :stop (end-all state)
+    [:EXIT starter _] (end-all state)
     [:EXIT pid _] (recur (restart state pid))))
 
-(defn- events ^Network$Events [hub]
+(defn- count-in
+  "Adds the frame to what is unread, after a wait for room. An interrupt, by which the network ends, ends the wait."
+  [^Unread unread ^bytes frame]
+  (try
+    (.add unread (alength frame))
+    (catch InterruptedException _
+      (.interrupt (Thread/currentThread))
+      (.addNow unread (alength frame)))))
+
+(defn- events ^Network$Events [hub unread]
   (reify Network$Events
     (view [_ next] (! hub [:view (vec (.members next))]))
-    (frame [_ from bytes] (! hub [:frame from bytes]))))
+    (frame [_ from bytes]
+      (count-in unread bytes)
+      (! hub [:frame from bytes]))))
 
-(defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable]} hub self-member]
+(defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable notify]} self-member]
   (let [streams (Streams. (work-of spawnable))]
     {:network network
      :streams streams
      :self self-member
-     :hub hub
+     :notify notify
+     :refused (atom {}) ; from the name of a member to its id and why it was not let in
      :cookie cookie
      :limit limit
      :largest largest
      :codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams)})
      :mine {:name name :creation (Peers/creation) :versions versions}}))
 
-(defn- run [{:keys [^Network network notify] :as options}]
-  (let [hub (self)
-        member (.join network (events hub))]
-    (serve {:template (template options hub member)
-            :self-member member
-            :sessions {}
-            :notify notify})))
+(defn- join
+  "Joins the network; exits with a sentence if that is not possible."
+  [^Network network unread]
+  (try
+    (.join network (events (self) unread))
+    (catch IOException e (actor/exit [:not-joined (ex-message e)]))))
 
-(defn start
-  "Joins the network under the name, and returns the hub, a process that traps exits. It is linked to this process.
+(defn- run
+  "The work of the hub. When it returns, all connections have ended and the network is left."
+  [{:keys [^Network network] :as options} starter joined]
+  (let [^Unread unread (Unread. most-unread)
+        member (join network unread)]
+    (! starter [joined])
+    (try
+      (serve {:template (template options member)
+              :self-member member
+              :starter starter
+              :unread unread
+              :sessions {}})
+      (finally (.close unread))) ; else the network could not be left
+    (.leave network)))
 
-  `notify` is called with [:up node], [:down node] and [:refused why], and must not wait. `limit` and `largest` are
-  bytes, of what waits in a stream and of one signal."
+(defn start-link
+  "Joins the network, and returns [:ok hub], a process that is linked to this one, which traps exits; or [:error why].
+
+  `notify` is called with [:up node], [:down node] and [:refused why] by several processes, and must not wait. `limit`
+  and `largest` are bytes, of what waits in a stream and of one signal. This node has its name already."
   [options]
-  (let [options (merge defaults options)]
-    (when-not (Peers/setName (:name options))
-      (throw (ex-info (str "This node is called " (Peers/name) " already. Stop that cluster first.") {:name (Peers/name)})))
-    (actor/spawn-opt run options {:link true :trap-exit true :name :magnetar.cluster/hub})))
+  (let [joined (actor/make-ref)
+        hub (actor/spawn-opt run (merge defaults options) (self) joined {:link true :trap-exit true :name :magnetar.cluster/hub})]
+    (receive
+      [joined] [:ok hub]
+      [:EXIT hub why] [:error why])))
 
 (defn stop
-  "Leaves the network: all connections end first."
-  [{:keys [^Network network]} hub]
+  "Leaves the network, and waits until it is left."
+  [hub]
   (let [ref (actor/monitor hub)]
-    (! hub [:stop (self)])
-    (receive [:stopped hub] nil
-             [:DOWN ref _ _ _] nil)
-    (actor/demonitor ref {:flush true})
-    (.leave network)
-    (Peers/setName nil)))
+    (! hub :stop)
+    (receive [:DOWN ref _ _ _] nil)))

@@ -6,7 +6,8 @@
   a lost one, is found. Then the session begins again with a new nonce, which tells the other to begin again as well.
   The connection of the kernel is down in between, so links and monitors fire on both sides.
 
-  A session is a process. Its connection begins, receives and ends in it."
+  A session is a process. Its connection begins, receives and ends in it. It calls `notify` itself: the hub that ends
+  it hears nothing meanwhile."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive after]]
@@ -16,9 +17,9 @@
    [magnetar.impl.runtime])
   (:import
    (java.security SecureRandom)
-   (java.util List)
+   (java.util Arrays List)
    (java.util.function Consumer)
-   (magnetar.cluster.wire BadStream Stream Streams)
+   (magnetar.cluster.wire BadStream Stream Streams Unread$Share)
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.network Member Network)
    (magnetar.kernel.process Connection Peers)))
@@ -40,20 +41,36 @@
       (.nextBytes random bytes))
     bytes))
 
-(defn- send-frame [{:keys [^Network network ^Member member]} frame]
-  (.send network member frame))
+(defn- send-frame
+  "Sends what belongs to no stream. Meanwhile the network does not wait for sessions to read."
+  [{:keys [^Network network ^Member member ^Unread$Share share]} frame]
+  (.beginSend share)
+  (try
+    (.send network member frame)
+    (finally (.endSend share))))
 
 ;; ---- the stream
 
+(def ^:private longest-part (- Network/MAX_FRAME (long frames/data-header)))
+
+(defn- next-frame
+  "The next part of the stream as a frame, or nil when the stream is closed. What waits already goes into the frame at
+  once. Else the array is what the wait fills, of which the frame is a copy."
+  ^bytes [^Stream stream ^bytes array tag number]
+  (let [ready (min (.size stream) (long longest-part))
+        target (if (pos? ready) (byte-array (+ (long frames/data-header) ready)) array)
+        n (.take stream target frames/data-header)]
+    (when (pos? n)
+      (frames/data (if (pos? ready) target (Arrays/copyOf array (+ (long frames/data-header) n))) tag number))))
+
 (defn- pump
   "Sends what is to leave until the stream is closed."
-  [session ^Stream stream ^long tag]
+  [{:keys [^Network network ^Member member]} ^Stream stream ^long tag]
   (let [array (byte-array Network/MAX_FRAME)]
     (loop [number 0]
-      (let [n (.take stream array frames/data-header)]
-        (when (pos? n)
-          (send-frame session (frames/data array n tag number))
-          (recur (inc number)))))))
+      (when-some [frame (next-frame stream array tag number)]
+        (.send network member frame)
+        (recur (inc number))))))
 
 (defn- left-out [{:keys [theirs]}]
   (reify Consumer
@@ -62,11 +79,11 @@
 
 (defn- open
   "The session with its connection."
-  [{:keys [^Streams streams codec limit largest theirs hub] :as session}]
+  [{:keys [^Streams streams codec limit largest theirs notify] :as session}]
   (let [{:keys [name creation]} theirs
         stream (Stream. codec name limit largest (left-out session))
         connection (.open streams (Peers/peer name creation streams) stream)]
-    (! hub [:up name])
+    (notify [:up name])
     (assoc session
            :stream stream
            :connection connection
@@ -75,12 +92,12 @@
 
 (defn- close
   "The session without its connection, of which all links and monitors have fired."
-  [{:keys [^Streams streams connection pump theirs hub] :as session}]
+  [{:keys [^Streams streams connection pump theirs notify] :as session}]
   (when connection
     (actor/unlink pump)
     (actor/exit pump :kill)
     (.close streams connection)
-    (! hub [:down (:name theirs)]))
+    (notify [:down (:name theirs)]))
   (dissoc session :stream :connection :next :pump))
 
 ;; ---- greetings
@@ -110,19 +127,34 @@
     (send-frame session (frames/proof (:nonce theirs) v (frames/mac cookie v mine theirs))))
   session)
 
+(defn- news?
+  "Was this reason not reported of the member? It comes back after each cut."
+  [{:keys [refused ^Member member]} why]
+  (let [entry [(.id member) why]
+        [before _] (swap-vals! refused assoc (.name member) entry)]
+    (not= entry (before (.name member)))))
+
 (defn- refuse
-  "Lets the other not in: says why, and cuts it off. The other finds the same."
+  "Lets the other not in: says why once, and cuts it off. The other finds the same."
   [{:keys [^Network network ^Member member] :as session} why]
-  (reports/report (str "the node " (.name member) " is not let in") (ex-info why {:member (str member)}))
+  (when (news? session why)
+    (reports/report (str "the node " (.name member) " is not let in") (ex-info why {:member (str member)})))
   (.cut network member)
   (dissoc session :theirs))
 
 (defn- same-nonce? [a b]
   (and a b (frames/same? (:nonce a) (:nonce b))))
 
-(defn- greeted [{:keys [mine theirs connection] :as session} hello]
-  (let [session (if (and connection (not (same-nonce? theirs hello))) (begin session) session)
-        session (if (same-nonce? theirs hello) session (assoc session :theirs hello))]
+(defn- meet
+  "The session when another nonce has come. The other has to have a greeting before the proof, and the first one may
+  have come before it had a session."
+  [{:keys [connection] :as session} hello]
+  (-> (if connection (begin session) session)
+      (assoc :theirs hello)
+      greet))
+
+(defn- greeted [{:keys [mine theirs] :as session} hello]
+  (let [session (if (same-nonce? theirs hello) session (meet session hello))]
     (if (version session)
       (prove session)
       (refuse session (str "The node " (:name mine) " speaks the versions " (:versions mine) " of the wire, and " (:name hello) " "
@@ -136,9 +168,9 @@
 
 (defn- collide
   "Two nodes have one name: the younger one is told to stop."
-  [{:keys [hub mine] :as session}]
+  [{:keys [notify mine] :as session}]
   (when (older? session)
-    (! hub [:refused (str "The name " (:name mine) " is taken by another node of the cluster. Start this one with another name.")]))
+    (notify [:refused (str "The name " (:name mine) " is taken by another node of the cluster. Start this one with another name.")]))
   session)
 
 (defn- proved [{:keys [mine theirs cookie connection] :as session} proof]
@@ -192,19 +224,25 @@
       :reset (reset session parsed)
       session)))
 
+(defn- read-frame [{:keys [^Unread$Share share] :as session} ^bytes frame]
+  (let [session (handle session frame)]
+    (.read share (alength frame))
+    session))
+
 (defn- serve [current {:keys [connection] :as session}]
   (vreset! current session)
   (receive
-    [:frame bytes] (recur current (handle session bytes))
+    [:frame bytes] (recur current (read-frame session bytes))
     :left (vreset! current (close session))
     (after (if connection :infinity retry-ms) (recur current (greet session)))))
 
 (defn run
   "The work of the session's process, until it is told that the member has left."
-  [{:keys [^Streams streams] :as session}]
+  [{:keys [^Streams streams notify] :as session}]
   (let [current (volatile! nil)]
     (try
       (serve current (begin session))
       (finally
         (when-some [connection (:connection @current)] ; it has failed, or was killed
-          (.close streams connection))))))
+          (.close streams connection)
+          (notify [:down (:name (:theirs @current))]))))))

@@ -7,7 +7,10 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.GeneralSecurityException;
 import java.util.Set;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 
 /** The secret that all nodes of a cluster share. It is never sent: each side proves that it has it. */
 public final class Cookie {
@@ -70,6 +73,17 @@ public final class Cookie {
         if (permissions.stream().anyMatch(OF_OTHERS::contains)) {
             throw new IOException("The cookie file " + file + " is open to others than its owner ("
                     + PosixFilePermissions.toString(permissions) + "): run `chmod 600 " + file + "`.");
+        }
+    }
+
+    /** A key for another proof with this cookie, from which the cookie cannot be found. */
+    public byte[] keyFor(String purpose) {
+        try {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(secret, "HmacSHA256"));
+            return mac.doFinal(purpose.getBytes(StandardCharsets.UTF_8));
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException(e); // each JDK has it
         }
     }
 
