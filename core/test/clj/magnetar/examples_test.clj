@@ -142,7 +142,11 @@
 
 (def ^:private excused
   "Examples that do not give here what they say, with the reason."
-  '{magnetar.hot/unwatch "needs a folder src"
+  '{magnetar.cluster/address "needs a cluster"
+    magnetar.cluster/nodes "needs a cluster"
+    magnetar.cluster/spawn "needs a cluster, and a var of a program"
+    magnetar.cluster/stop "needs a cluster"
+    magnetar.hot/unwatch "needs a folder src"
     magnetar.http/port "a simulation has no sockets"
     magnetar.http/status "a simulation has no sockets"
     magnetar.http/stop "a simulation has no sockets"

@@ -1,0 +1,274 @@
+(ns magnetar.cluster
+  "Connects nodes, so that their processes send to, link and call each other.
+
+    (cluster/start {:name \"till@shop\" :cookie-file \"cookie\"})
+    (cluster/address) ;=> \"127.0.0.1:40123\"
+
+    ;; in another JVM
+    (cluster/start {:name \"stock@shop\" :cookie-file \"cookie\" :peers [\"127.0.0.1:40123\"]})
+    (gs/call [:till \"till@shop\"] :open?)
+
+  start start-link stop   join a cluster, leave it
+  nodes address           the other nodes, and where this one is found
+  monitor-nodes           messages about nodes that come and go
+  spawn                   starts a process on another node
+
+  What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
+  node] is a name on a node. Links and monitors fire with :noconnection when a node is lost.
+
+  A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required. A node
+  without the cookie is not let in.
+
+  Names of `magnetar.global` and groups of `magnetar.pg` are known on one node only, for now.
+
+  Require it as `[magnetar.cluster :as cluster]`.
+
+  Erlang: net_kernel, and the functions of the module erlang about nodes. JGroups carries the frames."
+  (:refer-clojure :exclude [spawn])
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.actor :as actor]
+   [magnetar.cluster.impl.hub :as hub]
+   [magnetar.cluster.impl.node :as node]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (java.net InetAddress InetSocketAddress)
+   (javax.net.ssl SSLContext)
+   (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
+   (magnetar.kernel.network Network)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- options
+
+(def ^:private known
+  [:name :cookie :cookie-file :cluster :bind :peers :dns :multicast :tls :insecure :detect :spawnable :extensions :buffer :network])
+
+(defn- bad [option wanted x]
+  (arguments/misuse :magnetar/bad-option
+                    (str "`cluster/start`: " option " is " wanted "; this is " (arguments/show x) ".")
+                    {:path [option] :value x}))
+
+(defn- check [option good? wanted options]
+  (when-some [x (options option)]
+    (when-not (good? x)
+      (bad option wanted x))))
+
+(defn- name? [x]
+  (and (string? x) (re-matches #"[^\s@]{1,100}@[^\s@]{1,150}" x)))
+
+(defn- duration-pair? [{:keys [after every] :as x}]
+  (and (map? x) (pos-int? after) (pos-int? every)))
+
+(defn- check-options [options]
+  (arguments/options "cluster/start" known options)
+  (when-not (name? (:name options))
+    (bad :name "a string name@host" (:name options)))
+  (check :cluster string? "a string" options)
+  (check :peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port" options)
+  (check :dns string? "a name of DNS" options)
+  (check :tls #(instance? SSLContext %) "a javax.net.ssl.SSLContext" options)
+  (check :detect duration-pair? "{:after ms :every ms}" options)
+  (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
+  (check :buffer pos-int? "a number of bytes" options)
+  (check :network #(instance? Network %) "a Network of the kernel" options))
+
+(defn- socket-address ^InetSocketAddress [option text]
+  (let [[_ host port] (when (string? text) (re-matches #"(?:\[(.*)\]|[^:]*):(\d{1,5})" text))
+        host (or host (when (string? text) (str/replace text #":\d+$" "")))]
+    (when-not (and port (<= (long (parse-long port)) 65535))
+      (bad option "an address host:port" text))
+    (InetSocketAddress. ^String host (int (parse-long port)))))
+
+(defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
+  (cond
+    (and cookie cookie-file) (bad :cookie "not given beside :cookie-file" "both")
+    (string? cookie) (Cookie/of cookie)
+    cookie (bad :cookie "a string" "something else")
+    (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
+    :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
+
+(defn- settings ^Settings [{:keys [name cluster bind peers dns multicast tls insecure detect] :as options} cookie]
+  (let [^InetSocketAddress at (if bind (socket-address :bind bind) (InetSocketAddress. (InetAddress/getLoopbackAddress) 0))]
+    (cond-> (doto (Settings. name cookie)
+              (.bind (.getAddress at) (.getPort at))
+              (.insecure (boolean insecure)))
+      cluster (doto (.cluster cluster))
+      peers (doto (.peers (mapv #(socket-address :peers %) peers)))
+      dns (doto (.dns dns nil))
+      multicast (doto (.multicast (socket-address :multicast multicast)))
+      tls (doto (.tls tls))
+      detect (doto (.detect (long (:after detect)) (long (:every detect)))))))
+
+(defn- prepared
+  "The options of the server."
+  [{:keys [name spawnable extensions buffer network] :as options}]
+  (check-options options)
+  (let [cookie (cookie options)]
+    (cond-> {:name name
+             :network (or network (JGroupsNetwork. (settings options cookie)))
+             :cookie (.keyFor cookie "session")}
+      spawnable (assoc :spawnable spawnable)
+      extensions (assoc :extensions extensions)
+      buffer (assoc :limit buffer))))
+
+;; ---- joining and leaving
+
+(defn start
+  "Joins a cluster, or begins one; returns [:ok pid], or [:error why].
+
+  The process is the node's membership. `stop` ends it. For an application there is `start-link`.
+
+  If this node cannot listen, why is [:not-joined sentence]. If another node of the cluster has the name, it
+  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid].
+
+  Blocks until this node is connected with the nodes that are there, at most for 5 s after it has joined.
+
+  Throws an IllegalArgumentException if an option is wrong, and an IOException if the file of the cookie is
+  not there or can be read by other users.
+
+  Options:
+    :name         this node's name, a string name@host. The part host is only a part of the name
+    :cookie       a secret of 16 bytes or more that all nodes share, a string
+    :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
+    :cluster      the name of the cluster. Nodes of another one are refused. Default \"magnetar\"
+    :bind         where it listens, host:port. Default \"127.0.0.1:0\", port 0 for any
+    :peers        a list of host:port, at which other nodes may be
+    :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
+    :multicast    host:port, at which nodes find each other by UDP; instead of :peers
+    :tls          a javax.net.ssl.SSLContext with a certificate that the others trust: TLS 1.3
+    :insecure     true allows a :bind outside of the loopback address without :tls
+    :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
+                  every so often. Default {:after 8000 :every 2000}
+    :spawnable    a set of vars that other nodes may start processes with. Default none
+    :extensions   extensions of `magnetar.etf` for values of own classes
+    :network      a network in place of JGroups, such as `magnetar.test/endpoint` gives in a simulation. Then
+                  :bind and the other options of the network have no effect
+    :buffer       from how many bytes on that wait to be sent to a node a sender waits. Default 1048576
+
+  Example:
+
+    (cluster/start {:name \"till@shop\" :cookie-file \"cookie\" :bind \"10.0.0.7:7800\" :tls context :dns \"tills.shop\"})
+
+  See also `start-link`, `stop`.
+
+  Erlang: net_kernel:start/2."
+  {:added "0.2" :erlang "net_kernel:start/2"}
+  [options]
+  (node/start (prepared options)))
+
+(defn start-link
+  "Does what `start` does, linked to this process.
+
+  Example:
+
+    {:name :cluster :start [cluster/start-link {:name \"till@shop\" :cookie-file \"cookie\"}]}
+
+  See also `start`."
+  {:added "0.2"}
+  [options]
+  (node/start-link (prepared options)))
+
+(defn stop
+  "Leaves the cluster; returns :ok.
+
+  Links and monitors to other nodes fire with :noconnection, here and there. Then this node has no name, and
+  may start again.
+
+  Blocks until it is left.
+
+  Throws an ExceptionInfo if this node is in no cluster (:noproc).
+
+  Example:
+
+    (cluster/stop) ;=> :ok
+
+  Erlang: net_kernel:stop/0."
+  {:added "0.2" :erlang "net_kernel:stop/0"}
+  []
+  (gs/stop node/server-name))
+
+;; ---- nodes
+
+(defn nodes
+  "Returns the names of the nodes that this one is connected with, a sorted vector.
+
+  Example:
+
+    (cluster/nodes) ;=> [\"stock@shop\"]
+
+  See also `magnetar.actor/node`.
+
+  Erlang: nodes/0."
+  {:added "0.2" :erlang "erlang:nodes/0"}
+  []
+  (node/nodes))
+
+(defn address
+  "Returns the address at which other nodes find this one, a string host:port.
+
+  Throws an ExceptionInfo if this node is in no cluster (:noproc).
+
+  Example:
+
+    (cluster/address) ;=> \"127.0.0.1:40123\""
+  {:added "0.2"}
+  []
+  (gs/call node/server-name :address))
+
+(defn monitor-nodes
+  "Tells this process of nodes that come and go, or no longer; returns true.
+
+  With true the messages begin, with false they end. They are [:nodeup node] and [:nodedown node]. A node
+  that goes and comes back is told of twice. Links and monitors of the node have fired before [:nodedown
+  node] comes.
+
+  Throws an ExceptionInfo if this node is in no cluster (:noproc).
+
+  Example:
+
+    (cluster/monitor-nodes true)
+    (receive [:nodeup node] (welcome node))
+
+  Erlang: net_kernel:monitor_nodes/1."
+  {:added "0.2" :erlang "net_kernel:monitor_nodes/1"}
+  [on?]
+  (actor/self)
+  (gs/call node/server-name (if on? :watch :unwatch)))
+
+;; ---- processes
+
+(defn spawn
+  "Starts a process on another node, which calls a function; returns its pid.
+
+  The var has to be among the :spawnable of that node. Functions do not travel, so f is a var of both nodes,
+  or the symbol of one there. With :monitor returns [pid reference]. The process has its link and its
+  monitor before it runs.
+
+  Blocks until the other node has answered.
+
+  Throws an ExceptionInfo with :node and :reason if that node is not connected, or refuses.
+
+  Options:
+    :link     true links it to this process
+    :monitor  true monitors it
+
+  Example:
+
+    (cluster/spawn \"stock@shop\" #'stock/count-shelf [12] {:link true}) ;=> pid
+
+  See also `magnetar.actor/spawn`.
+
+  Erlang: spawn/4, spawn_link/4, spawn_monitor/4."
+  {:added "0.2" :erlang "erlang:spawn/4"}
+  ([node f args] (spawn node f args nil))
+  ([node f args options]
+   (arguments/options "cluster/spawn" [:link :monitor] options)
+   (when-not (or (var? f) (qualified-symbol? f))
+     (arguments/misuse :magnetar/not-a-var
+                       (str "`cluster/spawn` wants a var, or the symbol of one with its namespace; this is " (arguments/show f) ".")
+                       {:value f}))
+   (hub/spawn-on node (into [(symbol f)] args) options)))

@@ -1,0 +1,105 @@
+(ns magnetar.cluster.impl.node
+  "The server that is this node's membership of a cluster: it gives the node its name, joins the network, and tells who
+  asks of nodes that come and go."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.cluster.impl.hub :as hub]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.network Network)
+   (magnetar.kernel.process Peer Peers)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private settle-ms
+  "How long a start waits for the nodes that are there already."
+  5000)
+
+(defn nodes
+  "The names of the nodes that this one is connected with."
+  []
+  (mapv #(.name ^Peer %) (Peers/connected)))
+
+;; ---- the start
+
+(defn- others [^Network network]
+  (dec (count (.members (.view network)))))
+
+(defn- settled
+  "Waits until this node is connected with the nodes that were there, at most for some seconds. The reason of a refusal, or nil."
+  [network]
+  (loop [events []]
+    (if (<= (long (others network)) (count (nodes)))
+      {:events events}
+      (receive
+        [::event [:refused why]] {:refused why}
+        [::event event] (recur (conj events event))
+        (after settle-ms {:events events})))))
+
+(defn- tell [{:keys [watchers]} [what node]]
+  (run! #(! % [(case what :up :nodeup :down :nodedown) node]) (keys watchers)))
+
+(defn- init [{:keys [name network] :as options}]
+  (actor/flag :trap-exit true)
+  (if-not (Peers/setName name)
+    [:error [:named-already (Peers/name)]]
+    (let [me (self)
+          [how x] (hub/start-link (assoc options :notify #(! me [::event %])))
+          {:keys [refused]} (when (= :ok how) (settled network))]
+      (cond
+        (= :error how) (do (Peers/setName nil) [:error x])
+        refused (do (hub/stop x) (Peers/setName nil) [:error [:refused refused]])
+        :else [:ok {:hub x :network network :watchers {}}]))))
+
+;; ---- the server
+
+(defn- watch [state pid]
+  (assoc-in state [:watchers pid] (actor/monitor pid)))
+
+(defn- unwatch [{:keys [watchers] :as state} pid]
+  (some-> (watchers pid) (actor/demonitor {:flush true}))
+  (update state :watchers dissoc pid))
+
+(defn- handle-call [request [from _] {:keys [^Network network watchers] :as state}]
+  (case request
+    :address [:reply (.address network) state]
+    :watch [:reply true (if (watchers from) state (watch state from))]
+    :unwatch [:reply true (unwatch state from)]))
+
+(defn- handle-info [message {:keys [hub] :as state}]
+  (let [[kind x y pid] (when (vector? message) message)]
+    (case kind
+      ::event (if (= :refused (first x))
+                (do (reports/report "the cluster" (ex-info (second x) {})) [:stop [:refused (second x)] state])
+                (do (tell state x) [:noreply state]))
+      :DOWN [:noreply (unwatch state pid)]
+      :EXIT (if (= hub x) [:stop y (dissoc state :hub)] [:noreply state])
+      [:noreply state])))
+
+(defn- terminate [_ {:keys [hub]}]
+  (when hub
+    (hub/stop hub))
+  (Peers/setName nil))
+
+(def ^:private callbacks
+  {:init init
+   :handle-call handle-call
+   :handle-info handle-info
+   :terminate terminate})
+
+(def server-name
+  "The name of the server."
+  :magnetar.cluster/node)
+
+(defn start-link
+  "Starts the server; [:ok pid], or [:error why] if the network cannot be joined or the name is taken."
+  [options]
+  (gs/start-link callbacks options {:name server-name}))
+
+(defn start
+  "The same, without a link."
+  [options]
+  (gs/start callbacks options {:name server-name}))
