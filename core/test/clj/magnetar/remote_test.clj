@@ -12,7 +12,7 @@
    [magnetar.mirror :as mirror]
    [magnetar.pg :as pg]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually]]
+   [magnetar.support :refer [collecting eventually with-failures]]
    [magnetar.sys :as sys])
   (:import
    (magnetar.kernel.process DeadLetters LocalProcess Peer Pid Spawn)))
@@ -398,3 +398,31 @@
       (receive [:DOWN ref _ _ _] nil)
       (is (eventually (let [^Pid back (magnetar.kernel.process.Exports/pid (.serial ^Pid pid) (.creation ^Pid pid))]
                         (some? (.ended back))))))))
+
+(def ^:private keeper-of-unwritable
+  {:init (fn [_] [:ok :unwritable])
+   :handle-call (fn [request _ s] [:reply (if (= :state request) s :fine) s])
+   :handle-cast (fn [_ s] [:noreply s])})
+
+(deftest an-answer-that-cannot-be-written-ends-the-call-and-not-the-server
+  (with-mirror [m]
+    (with-failures [failures]
+      (let [[_ pid] (gs/start keeper-of-unwritable nil)
+            there (mirror/there m pid)]
+        (doseq [f [#(gs/call there :state) #(sys/get-state there)]]
+          (is (re-find #"cannot read :unwritable" (pr-str (try (f) (catch clojure.lang.ExceptionInfo e (:reason (ex-data e))))))))
+        (is (= ["an answer to node b@mirror" "an answer to node b@mirror"] (map :site @failures)))
+        (is (= :fine (gs/call there :other)))
+        (gs/stop pid)
+        (is (eventually (zero? (long (mirror/entries m)))))))))
+
+(deftest a-timer-sends-to-another-node
+  (with-mirror [m]
+    (with-failures [failures]
+      (let [there (mirror/there m (self))]
+        (actor/send-after 0 there :late)
+        (is (= :late (receive x x)))
+        (actor/send-after 0 there :unwritable)
+        (is (eventually (= 1 (count @failures))))
+        (actor/send-after 0 there :later)
+        (is (= :later (receive x x)) "the timers go on")))))

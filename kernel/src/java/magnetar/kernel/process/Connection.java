@@ -5,6 +5,7 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Fault;
 
 /**
@@ -294,6 +295,20 @@ public final class Connection {
             tell(new Signal.Down(m.object, m.maker(), m, why));
             watched.remove(m); // last, as above
         }
+    }
+
+    /**
+     * Ends the call of the other node that waits for an answer at this alias, because the answer cannot be written:
+     * the server must not end because of a caller. False if no call waits there.
+     */
+    boolean failAnswer(Ref alias, RuntimeException why) {
+        Monitor m = watched.get(alias);
+        if (m != null) {
+            watchedDied(m, Dialect.codec().reason(why));
+            Monitors.forget(m);
+            Failures.report("an answer to " + peer, Thread.currentThread(), why);
+        }
+        return m != null;
     }
 
     // --- starting processes ------------------------------------------------------------------------------------------

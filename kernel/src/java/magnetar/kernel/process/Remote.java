@@ -39,7 +39,13 @@ final class Remote {
             return;
         }
         LocalProcess from = LocalProcess.of(sender);
-        c.tell(new Signal.Message(from == null ? null : from.pid(), inside(to), message, context));
+        try {
+            c.tell(new Signal.Message(from == null ? null : from.pid(), inside(to), message, context));
+        } catch (RuntimeException cannotBeWritten) {
+            if (!(to instanceof Ref alias && c.failAnswer(alias, cannotBeWritten))) {
+                throw cannotBeWritten;
+            }
+        }
     }
 
     /** Sends a message without waiting. False if the node is not connected. */

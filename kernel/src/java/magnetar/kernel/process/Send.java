@@ -82,7 +82,7 @@ public final class Send {
     }
 
     /** The other node that an address belongs to, or null. */
-    private static Peer peer(Object to) {
+    static Peer peer(Object to) {
         Pid pid = to instanceof Pid p ? p : to instanceof Ref alias ? alias.maker() : null;
         return to instanceof RemoteName there ? there.peer() : pid == null ? null : Peers.of(pid);
     }

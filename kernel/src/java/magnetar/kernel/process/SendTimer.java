@@ -11,8 +11,8 @@ final class SendTimer extends Timer implements Runnable {
     private Object message;
 
     /**
-     * A timer for an address: a pid, an alias, or a name or an {@link Address}. The last two are looked up
-     * when it is due. The message carries the context values, or null.
+     * A timer for an address: a pid, an alias, a name, a {@link RemoteName} or an {@link Address}. The names are looked
+     * up when it is due. The message carries the context values, or null.
      */
     SendTimer(Object to, long dueNanos, Object context) {
         super(dueNanos);
@@ -33,9 +33,10 @@ final class SendTimer extends Timer implements Runnable {
         return due;
     }
 
+    // What is looked up, or written for another node, runs code of the program, which the timer thread must not.
     @Override
     protected void expire() {
-        if (to instanceof Address) {
+        if (to instanceof Address || Send.peer(to) != null) {
             Fibers.start("timer", Fibers.Hold.STRONG, this);
         } else {
             run();
