@@ -24,13 +24,15 @@
 (use-fixtures :each in-process)
 
 (defn- told
-  "What the text of `why-stuck` says that f waits for, in a fork, once it says so."
-  [f]
-  (with-scope [s]
-    (let [waiting (daemon s f)
-          seen (atom nil)]
-      (eventually (reset! seen (second (re-find #" waits (?:at \S+ )?for (.* [^ ,]*[:/][^ ,]+?)(?:, for \d+ ms more)?\.$" (str (:text (inspect/why-stuck waiting)))))))
-      @seen)))
+  "What the text of `why-stuck` says that f waits for, in a fork, once it says so, and begins with the words."
+  ([f] (told f ""))
+  ([f words]
+   (with-scope [s]
+     (let [waiting (daemon s f)
+           seen (atom "")
+           waits-for #(str (second (re-find #" waits (?:at \S+ )?for (.* [^ ,]*[:/][^ ,]+?)(?:, for \d+ ms more)?\.$" (str (:text (inspect/why-stuck waiting))))))]
+       (eventually (and (seq (reset! seen (waits-for))) (str/starts-with? @seen words)))
+       @seen))))
 
 (defn- place [conn]
   (str home ":" (:port (net/remote-address conn))))
@@ -86,7 +88,7 @@
           (doseq [[side recv] {"client" #(net/recv (net/connect {:path path} {:active false}))
                                "server" #(net/recv (net/accept l {:active false}) {:timeout 1000000})}]
             (net/connect {:path path} {:active false})
-            (is (= (str "data from " path) (told recv)) side)))))))
+            (is (= (str "data from " path) (told recv "data from")) side)))))))
 
 (deftest a-fiber-at-a-socket-says-since-when
   (let [[client] (pair {:active false})]
