@@ -185,7 +185,7 @@
           (calls-by how 100)
           (downs how))
         (killed how other)
-        (hub/stop (actor/whereis :magnetar.cluster/hub))
+        (hub/stop (first (:links (actor/process-info (self)))))
         (Peers/setName nil)))))
 
 (defn- main [[address store]]

@@ -64,12 +64,13 @@
   (and (map? x) (pos-int? after) (pos-int? every)))
 
 (defn- check-options [options]
-  (arguments/options "cluster/start" known options)
+  (arguments/options "cluster/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
   (when-not (name? (:name options))
     (bad :name "a string name@host" (:name options)))
   (check :cluster string? "a string" options)
   (check :peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port" options)
   (check :dns string? "a name of DNS" options)
+  (check :insecure boolean? "true or false" options)
   (check :tls #(instance? SSLContext %) "a javax.net.ssl.SSLContext" options)
   (check :detect duration-pair? "{:after ms :every ms}" options)
   (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
@@ -81,7 +82,10 @@
         host (or host (when (string? text) (str/replace text #":\d+$" "")))]
     (when-not (and port (<= (long (parse-long port)) 65535))
       (bad option "an address host:port" text))
-    (InetSocketAddress. ^String host (int (parse-long port)))))
+    (let [address (InetSocketAddress. ^String host (int (parse-long port)))]
+      (if (.isUnresolved address)
+        (bad option "an address host:port whose host is known here" text)
+        address))))
 
 (defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
   (cond
@@ -93,6 +97,8 @@
 
 (defn- settings ^Settings [{:keys [name cluster bind peers dns multicast tls insecure detect] :as options} cookie]
   (let [^InetSocketAddress at (if bind (socket-address :bind bind) (InetSocketAddress. (InetAddress/getLoopbackAddress) 0))]
+    (when (and dns (zero? (.getPort at)))
+      (bad :bind "an address with a port, the same one on all nodes, where there is :dns" bind))
     (cond-> (doto (Settings. name cookie)
               (.bind (.getAddress at) (.getPort at))
               (.insecure (boolean insecure)))
@@ -147,7 +153,7 @@
     :extensions   extensions of `magnetar.etf` for values of own classes
     :network      a network in place of JGroups, such as `magnetar.test/endpoint` gives in a simulation. Then
                   :bind and the other options of the network have no effect
-    :buffer       from how many bytes on that wait to be sent to a node a sender waits. Default 1048576
+    :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
 
   Example:
 
@@ -189,7 +195,7 @@
   Erlang: net_kernel:stop/0."
   {:added "0.2" :erlang "net_kernel:stop/0"}
   []
-  (gs/stop node/server-name))
+  (gs/stop hub/server-name))
 
 ;; ---- nodes
 
@@ -217,14 +223,14 @@
     (cluster/address) ;=> \"127.0.0.1:40123\""
   {:added "0.2"}
   []
-  (gs/call node/server-name :address))
+  (gs/call hub/server-name :address))
 
 (defn monitor-nodes
-  "Tells this process of nodes that come and go, or no longer; returns true.
+  "Starts or stops messages to this process about nodes; returns true.
 
   With true the messages begin, with false they end. They are [:nodeup node] and [:nodedown node]. A node
-  that goes and comes back is told of twice. Links and monitors of the node have fired before [:nodedown
-  node] comes.
+  that is lost and found again gives one of each. Links and monitors of the node have fired before
+  [:nodedown node] comes.
 
   Throws an ExceptionInfo if this node is in no cluster (:noproc).
 
@@ -237,7 +243,7 @@
   {:added "0.2" :erlang "net_kernel:monitor_nodes/1"}
   [on?]
   (actor/self)
-  (gs/call node/server-name (if on? :watch :unwatch)))
+  (gs/call hub/server-name (if on? :watch :unwatch)))
 
 ;; ---- processes
 

@@ -5,7 +5,10 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.node :as node]
+   [magnetar.gen-server :as gs]
+   [magnetar.report :as report]
    [magnetar.test :as mt])
   (:import
    (java.nio.file Files)
@@ -80,6 +83,46 @@
                                       (catch clojure.lang.ExceptionInfo e
                                         (if (= :noconnection (:reason (ex-data e))) :not-connected e)))]))))))))
 
+;; ---- failures
+
+(defn- hub-of-this-node []
+  (first (actor/process-info (actor/whereis hub/server-name) :links)))
+
+(defn- seen-by-the-other
+  "What another node is told, and the name of the node, when `victim` of the node was killed; and whether it can start again."
+  [victim]
+  (let [net (mt/network)
+        told (atom [])]
+    (start net :a {})
+    (mt/on-node :a (fn []
+                     (spawn (fn []
+                              (cluster/monitor-nodes true)
+                              (loop [] (swap! told conj (receive x x)) (recur))))
+                     nil))
+    (start net :b {})
+    (mt/wait-until #(= 1 (count @told)) {:timeout 10000})
+    (mt/on-node :b (fn [] (actor/exit (victim) :kill)))
+    (mt/wait-until #(= 2 (count @told)) {:timeout 10000})
+    (mt/wait-until (fn [] (mt/on-node :b #(= "nonode@nohost" (actor/node)))) {:timeout 10000})
+    @told))
+
+(deftest a-node-whose-server-or-hub-was-killed-leaves
+  (let [hook (fn [_])] ; the server says why it has ended
+    (report/add-hook :report hook)
+    (try
+      (doseq [victim [#(actor/whereis hub/server-name) hub-of-this-node]
+              seed (range 5)]
+        (is (= [[:nodeup "b@sim"] [:nodedown "b@sim"]] (mt/simulate {:seed seed} (seen-by-the-other victim)))))
+      (finally (report/remove-hook :report hook)))))
+
+(deftest an-unknown-request-does-not-end-the-membership
+  (is (= [[:error :unknown-request] "a@sim"]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (start net :a {})
+             (mt/on-node :a #(do (gs/cast hub/server-name :x)
+                                 [(gs/call hub/server-name :x) (actor/node)])))))))
+
 ;; ---- this JVM
 
 (defn- refusal [options]
@@ -93,6 +136,10 @@
     (is (= "`cluster/start`: :spawnable is a set of vars; this is [inc]." (refusal (assoc good :spawnable ['inc]))))
     (is (re-find #"outside of the loopback address, needs TLS" (refusal (assoc good :bind "10.1.2.3:0"))))
     (is (re-find #"has 5 bytes, and needs 16 or more" (refusal (assoc good :cookie "short"))))
+    (is (= "`cluster/start`: :insecure is true or false; this is \"false\"." (refusal (assoc good :insecure "false"))))
+    (is (re-find #":bind is an address with a port" (refusal (assoc good :dns "nodes.example"))))
+    (is (not (re-find #"0123456789abcdef"
+                      (pr-str (try (cluster/start (assoc good :peer [])) (catch IllegalArgumentException e (ex-data e)))))) "no error shows the cookie")
     (is (re-find #":cookie-file is the path of a file with the cookie" (refusal {:name "a@b"})))
     (is (= "nonode@nohost" (actor/node)))))
 

@@ -66,8 +66,8 @@
                  events (mapv #(join net % "0123456789abcdef") [:a :b])]
              (mt/wait-until #(every? (comp #{:answer} peek deref) events) {:timeout 60000})
              (mt/on-node :a (fn []
-                              (let [hub (actor/whereis :magnetar.cluster/hub)
-                                    starter (actor/whereis :starter)]
+                              (let [starter (actor/whereis :starter)
+                                    [hub] (:links (actor/process-info starter))]
                                 (run! #(actor/exit % :kill) (remove #{starter} (:links (actor/process-info hub)))))
                               nil))
              (mt/wait-until #(= 3 (count (remove #{:answer} @(first events)))) {:timeout 60000 :else nil})

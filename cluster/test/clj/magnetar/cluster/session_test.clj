@@ -224,6 +224,11 @@
                (mt/wait-until #(seq @b) {:timeout 20000})
                [@a (first @b)]))))))
 
+(deftest a-greeting-that-comes-back-proves-nothing
+  (let [mine {:name "a@sim" :creation 1 :versions [1 1] :nonce (byte-array 16 (byte 7))}
+        session {:mine mine :cookie cookie}]
+    (is (= session (#'session/greeted session (assoc mine :kind :hello))))))
+
 (deftest nodes-speak-the-newest-version-that-both-know
   (letfn [(events-of [a b]
             (let [run (mt/simulate* {:seed 4}

@@ -105,6 +105,21 @@
                  (read-by bytes 1))
                (finally (.close streams connection))))))))
 
+(deftest a-signal-has-at-most-as-many-bytes-as-the-other-node-reads
+  (let [far (.pid peer 1)
+        message (fn [n context] (Signal$Message. nil far (byte-array n) context))
+        size (fn [n] (- (alength (written (message n nil))) 4 n))
+        most (- (long largest) (long (size 90000)))
+        [^Signal$Message read] (read-by (written (message most nil)) 65536)]
+    (is (= most (alength ^bytes (.message read))))
+    (is (thrown-with-msg? ExceptionInfo #"A message of 100001 bytes is too large for another node, which reads at most 100000"
+                          (written (message (inc most) nil))))
+    (let [[^Signal$Message read] (read-by (written (message most {'app/user "ada"})) 65536)]
+      (is (nil? (.context read)) "the context is left out first"))
+    (let [reason [(byte-array 60000) (byte-array 39900)]
+          [^Signal$Down down] (read-by (written (Signal$Down. far far (.ref peer 9 far true) reason)) 65536)]
+      (is (= [:unsendable] (butlast (.reason down)))))))
+
 (deftest context-values-travel-if-they-can
   (let [far (.pid peer 1)
         context-of (fn [^Signal$Message s] (.context s))

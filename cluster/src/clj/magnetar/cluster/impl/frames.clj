@@ -111,6 +111,6 @@
     (.doFinal mac (etf/encode codec ["magnetar session" version (part prover) (part verifier)]))))
 
 (defn same?
-  "Are the bytes equal? Takes as long for all bytes."
+  "Are the bytes equal? Compares in constant time."
   [^bytes a ^bytes b]
   (MessageDigest/isEqual a b))

@@ -8,7 +8,8 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.session :as session]
    [magnetar.etf :as etf]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
   (:import
    (java.io IOException)
    (magnetar.cluster.wire Streams Unread Unread$Share)
@@ -24,6 +25,10 @@
 (def ^:private most-unread
   "From so many bytes on, which no session has read, the network waits."
   4194304)
+
+(def server-name
+  "The name of the server that starts the hub."
+  :magnetar.cluster/node)
 
 (def ^:private defaults
   {:versions wire-versions
@@ -60,7 +65,7 @@
         ref (Spawn/request me peer (into [f] args) (boolean link) (boolean monitor))]
     (receive
       [:spawn-reply ref :error why] (lost node why)
-      [:spawn-reply told :ok pid] (if monitor [pid told] pid))))
+      [:spawn-reply ref :ok pid] (if monitor [pid ref] pid))))
 
 ;; ---- sessions
 
@@ -117,7 +122,8 @@
     [:frame from bytes] (do (hand-on state from bytes) (recur state))
     :stop (end-all state)
     [:EXIT starter _] (end-all state)
-    [:EXIT pid _] (recur (restart state pid))))
+    [:EXIT pid _] (recur (restart state pid))
+    _ (recur state)))
 
 (defn- count-in
   "Adds the frame to what is unread, after a wait for room. An interrupt, by which the network ends, ends the wait."
@@ -155,20 +161,27 @@
     (.join network (events (self) unread))
     (catch IOException e (actor/exit [:not-joined (ex-message e)]))))
 
+(defn- leave
+  "Leaves the network, also if the hub has failed or was killed: a member that nothing reads would look alive to the others."
+  [^Network network ^Unread unread]
+  (.close unread) ; else the network could not be left
+  (scope/shield (.leave network))
+  (when-not (actor/whereis server-name) ; it was killed, and is not started again yet
+    (Peers/setName nil)))
+
 (defn- run
   "The work of the hub. When it returns, all connections have ended and the network is left."
-  [{:keys [^Network network] :as options} starter joined]
-  (let [^Unread unread (Unread. most-unread)
+  [{:keys [network] :as options} starter joined]
+  (let [unread (Unread. most-unread)
         member (join network unread)]
-    (! starter [joined])
     (try
+      (! starter [joined])
       (serve {:template (template options member)
               :self-member member
               :starter starter
               :unread unread
               :sessions {}})
-      (finally (.close unread))) ; else the network could not be left
-    (.leave network)))
+      (finally (leave network unread)))))
 
 (defn start-link
   "Joins the network, and returns [:ok hub], a process that is linked to this one, which traps exits; or [:error why].
@@ -177,7 +190,7 @@
   and `largest` are bytes, of what waits in a stream and of one signal. This node has its name already."
   [options]
   (let [joined (actor/make-ref)
-        hub (actor/spawn-opt run (merge defaults options) (self) joined {:link true :trap-exit true :name :magnetar.cluster/hub})]
+        hub (actor/spawn-opt run (merge defaults options) (self) joined {:link true :trap-exit true})]
     (receive
       [joined] [:ok hub]
       [:EXIT hub why] [:error why])))

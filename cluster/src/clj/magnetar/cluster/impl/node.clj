@@ -1,6 +1,6 @@
 (ns magnetar.cluster.impl.node
-  "The server that is this node's membership of a cluster: it gives the node its name, joins the network, and tells who
-  asks of nodes that come and go."
+  "The server that is this node's membership of a cluster: it gives the node its name, joins the network, and tells
+  processes that ask for it which nodes come and go."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
@@ -29,15 +29,15 @@
   (dec (count (.members (.view network)))))
 
 (defn- settled
-  "Waits until this node is connected with the nodes that were there, at most for some seconds. The reason of a refusal, or nil."
+  "Waits until this node is connected with the nodes that were there, at most for some seconds. Why this node is refused, or nil."
   [network]
-  (loop [events []]
-    (if (<= (long (others network)) (count (nodes)))
-      {:events events}
+  (actor/send-after settle-ms (self) [::settled])
+  (loop []
+    (when (< (count (nodes)) (long (others network)))
       (receive
-        [::event [:refused why]] {:refused why}
-        [::event event] (recur (conj events event))
-        (after settle-ms {:events events})))))
+        [::event [:refused why]] why
+        [::event _] (recur)
+        [::settled] nil))))
 
 (defn- tell [{:keys [watchers]} [what node]]
   (run! #(! % [(case what :up :nodeup :down :nodedown) node]) (keys watchers)))
@@ -48,7 +48,7 @@
     [:error [:named-already (Peers/name)]]
     (let [me (self)
           [how x] (hub/start-link (assoc options :notify #(! me [::event %])))
-          {:keys [refused]} (when (= :ok how) (settled network))]
+          refused (when (= :ok how) (settled network))]
       (cond
         (= :error how) (do (Peers/setName nil) [:error x])
         refused (do (hub/stop x) (Peers/setName nil) [:error [:refused refused]])
@@ -67,7 +67,8 @@
   (case request
     :address [:reply (.address network) state]
     :watch [:reply true (if (watchers from) state (watch state from))]
-    :unwatch [:reply true (unwatch state from)]))
+    :unwatch [:reply true (unwatch state from)]
+    [:reply [:error :unknown-request] state]))
 
 (defn- handle-info [message {:keys [hub] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
@@ -87,19 +88,16 @@
 (def ^:private callbacks
   {:init init
    :handle-call handle-call
+   :handle-cast (fn [_ state] [:noreply state])
    :handle-info handle-info
    :terminate terminate})
-
-(def server-name
-  "The name of the server."
-  :magnetar.cluster/node)
 
 (defn start-link
   "Starts the server; [:ok pid], or [:error why] if the network cannot be joined or the name is taken."
   [options]
-  (gs/start-link callbacks options {:name server-name}))
+  (gs/start-link callbacks options {:name hub/server-name}))
 
 (defn start
   "The same, without a link."
   [options]
-  (gs/start callbacks options {:name server-name}))
+  (gs/start callbacks options {:name hub/server-name}))

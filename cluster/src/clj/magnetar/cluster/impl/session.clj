@@ -154,17 +154,19 @@
       greet))
 
 (defn- greeted [{:keys [mine theirs] :as session} hello]
-  (let [session (if (same-nonce? theirs hello) session (meet session hello))]
-    (if (version session)
-      (prove session)
-      (refuse session (str "The node " (:name mine) " speaks the versions " (:versions mine) " of the wire, and " (:name hello) " "
-                           (:versions hello) ". Update the older one.")))))
+  (let [ours? (same-nonce? mine hello) ; sent back, so that this node proves the cookie to itself
+        session (if (or ours? (same-nonce? theirs hello)) session (meet session hello))]
+    (cond
+      ours? session
+      (version session) (prove session)
+      :else (refuse session (str "The node " (:name mine) " speaks the versions " (:versions mine) " of the wire, and " (:name hello) " "
+                                 (:versions hello) ". Update the older one.")))))
 
 (defn- older?
   "Has the member been in the network for longer than this node?"
   [{:keys [^Network network member self]}]
   (let [^List members (.members (.view network))]
-    (< (.indexOf members member) (.indexOf members self))))
+    (< -1 (.indexOf members member) (.indexOf members self)))) ; it may have left
 
 (defn- collide
   "Two nodes have one name: the younger one is told to stop."

@@ -100,7 +100,9 @@ final class SignalReader {
         if (left == 0) {
             held = held.length > 1 << 16 ? new byte[0] : held;
         } else if (all == held) {
-            System.arraycopy(held, rest, held, 0, left);
+            if (rest > 0) {
+                System.arraycopy(held, rest, held, 0, left);
+            }
         } else {
             held = held.length < left ? new byte[Math.max(left, 1 << 10)] : held;
             System.arraycopy(all, rest, held, 0, left);

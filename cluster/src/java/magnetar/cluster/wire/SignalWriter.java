@@ -29,21 +29,27 @@ final class SignalWriter {
 
     private final Codec codec;
     private final Outbox outbox;
+    private final int largest;
     private final AtomicReference<Encoder> spare = new AtomicReference<>();
 
-    SignalWriter(Codec codec, Outbox outbox) {
+    /** A writer of signals that have at most `largest` bytes: the other node refuses larger ones. */
+    SignalWriter(Codec codec, Outbox outbox, int largest) {
         this.codec = codec;
         this.outbox = outbox;
+        this.largest = largest;
     }
 
     /**
-     * Adds the signal. Throws what the codec throws for a message, an exit or a request that cannot be written. In the
-     * other signals, text stands for a reason that cannot.
+     * Adds the signal. Throws an error for a message, an exit or a request that cannot be written, or is too large. In
+     * the other signals, text stands for such a reason.
      */
     void add(Signal signal) {
         Encoder taken = spare.getAndSet(null);
         Encoder e = taken == null ? new Encoder(codec) : taken;
         write(e, signal);
+        if (e.length() - LENGTH > largest) {
+            writeLess(e, signal);
+        }
         byte[] bytes = e.buffer();
         int length = e.length() - LENGTH;
         bytes[0] = (byte) (length >> 24);
@@ -53,6 +59,24 @@ final class SignalWriter {
         outbox.add(bytes, 0, e.length());
         if (bytes.length <= LARGEST_SPARE) {
             spare.set(e);
+        }
+    }
+
+    /** Writes a signal that was too large: without its context, or with text for its reason. */
+    private void writeLess(Encoder e, Signal signal) {
+        int length = e.length() - LENGTH;
+        Object text = PersistentVector.create(UNSENDABLE, "a reason of " + length + " bytes");
+        switch (signal) {
+            case Signal.Message s when s.context() != null -> write(e, new Signal.Message(s.from(), s.to(), s.message(), null));
+            case Signal.Exit s when s.context() != null -> write(e, new Signal.Exit(s.from(), s.to(), s.reason(), null));
+            case Signal.ExitLink s -> write(e, new Signal.ExitLink(s.from(), s.to(), text));
+            case Signal.Down s -> write(e, new Signal.Down(s.from(), s.to(), s.ref(), text));
+            case Signal.SpawnReply s -> write(e, new Signal.SpawnReply(s.to(), s.ref(), text));
+            default -> {}
+        }
+        if (e.length() - LENGTH > largest) {
+            throw new ExceptionInfo("A message of " + length + " bytes is too large for another node, which reads at most " + largest
+                    + ": send it in parts.", PersistentArrayMap.EMPTY.assoc(Keyword.intern("bytes"), (long) length));
         }
     }
 

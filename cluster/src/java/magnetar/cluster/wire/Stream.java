@@ -28,7 +28,7 @@ public final class Stream {
     public Stream(Codec codec, String node, int limit, int largest, Consumer<Throwable> leftOut) {
         this.largest = largest;
         this.outbox = new Outbox(node, limit);
-        this.writer = new SignalWriter(codec, outbox);
+        this.writer = new SignalWriter(codec, outbox, largest);
         this.reader = new SignalReader(codec, largest, leftOut);
     }
 

@@ -8,8 +8,8 @@ import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 
 /**
- * The bytes of frames that a network has told and no session has read. The thread of the network waits while there are
- * too many. So it acknowledges nothing, and the windows of the senders fill.
+ * The bytes of received frames that no session has processed. The thread of the network waits while there are too
+ * many. So it acknowledges nothing, and the windows of the senders fill.
  *
  * <p>Invariants:
  * <ol>
