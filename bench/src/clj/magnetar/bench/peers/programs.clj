@@ -66,7 +66,12 @@
 (defn- build-go []
   (child/output ["go" "build" "-C" (source "go") "-o" (built "go" "peer") "."]))
 
+(def ^:private has-inets
+  "Ends with 1 where Erlang has no HTTP, which Debian has in a package of its own."
+  "halt(case code:lib_dir(inets) of {error, _} -> 1; _ -> 0 end).")
+
 (defn- build-erlang []
+  (child/output ["erl" "-noshell" "-eval" has-inets])
   (unless-built "erlang" (sources "erlang" ".erl")
     #(child/output (concat ["erlc" "-o" (built "erlang")] (sources "erlang" ".erl")))))
 
