@@ -27,9 +27,9 @@
                              (actor/register :starter me)
                              (Peers/setName (name node))
                              (hub/start-link {:network (mt/endpoint net node)
-                                         :name (name node)
-                                         :cookie (.getBytes ^String cookie)
-                                         :notify #(do (swap! events conj %) (! me %))}))
+                                              :name (name node)
+                                              :cookie (.getBytes ^String cookie)
+                                              :notify #(do (swap! events conj %) (! me %))}))
                            (loop []
                              (receive
                                [:up other] (do (! [:echo other] [:ask (self)]) (recur))

@@ -47,8 +47,8 @@
   (.getBytes text))
 
 (defn start
-  "Starts the node of this JVM, and returns its address. The options are those of `support/settings`, and :session with
-  options of the hub."
+  "Starts the node of this JVM, and returns its address. The options are the ones of `support/settings`, and :session
+  with options of the hub."
   [name & {:keys [session] :as options}]
   (reset! events [])
   (reset! watchers [])

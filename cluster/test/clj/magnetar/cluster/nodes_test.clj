@@ -3,18 +3,12 @@
   {:slow true
    :wakes false}
   (:require
-   [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.cluster.leaks :refer [eventually-empty sockets threads]]
    [magnetar.cluster.nodes :as nodes :refer [on]]
    [magnetar.cluster.support :as support]
-   [magnetar.dev.child :as child]
-   [magnetar.report :as report])
-  (:import
-   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
-   (java.io File)
-   (java.lang.management ManagementFactory)
-   (java.nio.file Files)))
+   [magnetar.report :as report]))
 
 (set! *warn-on-reflection* true)
 
@@ -143,28 +137,6 @@
           (finally (nodes/stop)))))))
 
 ;; --- leaving
-
-(defn- threads
-  "The lines of a dump of all threads that name a thread or a frame of the cluster."
-  []
-  (let [file (File. ^File (child/temp-folder "magnetar-threads") "dump.txt")]
-    (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)
-                  (str file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
-    (filterv #(re-find #"org\.jgroups|magnetar\.cluster\.impl|\"magnetar-cluster" %) (str/split-lines (slurp file)))))
-
-(defn- sockets []
-  (count (for [^File file (.listFiles (File. "/proc/self/fd"))
-               :let [target (try (str (Files/readSymbolicLink (.toPath file))) (catch java.io.IOException _ ""))]
-               :when (str/starts-with? target "socket:")]
-           target)))
-
-(defn- eventually-empty [f]
-  (let [deadline (+ (System/nanoTime) (* 1000000 (long support/limit-ms)))]
-    (loop []
-      (let [found (f)]
-        (if (or (empty? found) (pos? (- (System/nanoTime) deadline)))
-          (vec found)
-          (do (Thread/yield) (recur)))))))
 
 (deftest a-node-that-stops-is-missed-soon-and-leaves-nothing-behind
   (with-children 1

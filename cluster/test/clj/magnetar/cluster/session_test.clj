@@ -30,10 +30,10 @@
                                  (actor/flag :trap-exit true)
                                  (Peers/setName (:name options (str (name node) "@sim")))
                                  (hub/start-link (merge {:network (mt/endpoint net node)
-                                                    :name (str (name node) "@sim")
-                                                    :cookie cookie
-                                                    :notify #(swap! events conj %)}
-                                                   options))
+                                                         :name (str (name node) "@sim")
+                                                         :cookie cookie
+                                                         :notify #(swap! events conj %)}
+                                                        options))
                                  (receive :never nil)))
                         nil))
      events)))
@@ -199,7 +199,7 @@
                    (connected? 2 events)
                    true)))))
 
-;; ---- who is not let in
+;; ---- refusals
 
 (deftest another-cookie-is-refused-on-both-sides
   (let [run (mt/simulate* {:seed 3}

@@ -1,5 +1,5 @@
 (ns magnetar.cluster.wire-test
-  "Signals as bytes, and what a stream makes of bytes that are none."
+  "Signals as bytes, and what a stream makes of other bytes."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [spawn]]

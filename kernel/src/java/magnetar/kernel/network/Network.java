@@ -3,7 +3,7 @@ package magnetar.kernel.network;
 import java.io.IOException;
 
 /**
- * A network of nodes as one of them sees it: who is there, and frames of bytes to each. An engine implements it,
+ * A network of nodes as one of them sees it: its members, and frames of bytes to each. An engine implements it,
  * real or simulated.
  *
  * <p>What an engine promises:
