@@ -308,9 +308,9 @@
     "computes on: it looks at no interrupt"
     "waits on: where it waits, an interrupt does not reach it"))
 
-(defn- say-abandoned [thread {:keys [message]} consequence]
+(defn- say-abandoned [what-it-did {:keys [message]} consequence]
   (respond message
-    {:err (str "The evaluation is marked as interrupted, and " (what-it-does thread) ". It is abandoned: " consequence
+    {:err (str "The evaluation is marked as interrupted, and " what-it-did ". It is abandoned: " consequence
                " The thread of the evaluation goes on until the code ends or waits. What it prints or returns is dropped.\n")}))
 
 (defn- drop-answers
@@ -320,21 +320,23 @@
   (unless-abandoned state (constantly nil)))
 
 (defn- leave-behind
-  "Starts a new process for the session, and tells the old one to exit. Returns its thread, or nil if the evaluation has ended."
+  "Starts a new process for the session, and tells the old one to exit. Returns what the old one did, or nil if the
+  evaluation has ended. It is looked at before the exit signal, which wakes a thread for a moment."
   [{:keys [^LinkedBlockingQueue queue now] :as process} job]
   (locking queue
     (let [{:keys [running thread pid]} @now]
       (when (identical? running job)
-        (vswap! now assoc :running nil :last nil :thread (start-thread process))
-        (actor/exit pid :kill)
-        thread))))
+        (let [what-it-did (what-it-does thread)]
+          (vswap! now assoc :running nil :last nil :thread (start-thread process))
+          (actor/exit pid :kill)
+          what-it-did)))))
 
 (defn- abandon
   "Lets the session go on without the evaluation. Returns nil if that has ended, or was abandoned before."
   [process job]
-  (when-some [thread (leave-behind process job)]
+  (when-some [what-it-did (leave-behind process job)]
     (drop-answers job)
-    (say-abandoned thread job "the session goes on in a new process.")
+    (say-abandoned what-it-did job "the session goes on in a new process.")
     true))
 
 (defn- interrupt [process id]
@@ -370,10 +372,11 @@
   (some-> running :state (swap! assoc :interrupted true))
   (when-not (end-thread thread)
     (let [{:keys [pid last]} (now-of process)
-          job (or running last)]
+          job (or running last)
+          what-it-did (what-it-does thread)]
       (drop-answers job)
       (some-> pid (actor/exit :kill))
-      (say-abandoned thread job "the session is closed.")))
+      (say-abandoned what-it-did job "the session is closed.")))
   (some-> running forsake))
 
 (defn- close
