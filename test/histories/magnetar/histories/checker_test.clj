@@ -1,0 +1,48 @@
+(ns magnetar.histories.checker-test
+  "Small histories whose verdicts are known: what a checker must not let pass."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.histories.checker :as checker]
+   [magnetar.histories.record :as record]))
+
+(set! *warn-on-reflection* true)
+
+(defn- told
+  "A history of operations one after the other, each an input and what the client was told."
+  [model & operations]
+  (let [history (record/history model)]
+    (doseq [[input output] (partition 2 operations)]
+      (record/operate history 0 input (constantly output)))
+    (record/finished history model)))
+
+(def ^:private write {:f "write" :value 1})
+
+(def ^:private read-it {:f "read"})
+
+(deftest what-could-have-happened-is-let-pass
+  (is (= [:ok :ok :ok :ok :ok :ok :ok]
+         (checker/verdicts
+           [(told "register" write {} read-it {:value 1} {:f "cas" :expected 1 :value 2} {:done true} read-it {:value 2})
+            (told "register" write nil read-it {:value 0} read-it {:value 1})
+            (told "register" write nil read-it {:value 0})
+            (told "counter" {:f "add" :value 2} {:value 2} read-it {:value 2})
+            (told "set" {:f "add" :value 1} {} {:f "add" :value 2} {} {:f "remove" :value 1} {} read-it {:values [2]})
+            (told "name" {:f "register" :key "n" :value 1} {:done true} {:f "register" :key "n" :value 2} {:done false}
+                  {:f "register" :key "m" :value 2} {:done true})
+            (told "name" {:f "register" :value 1} {:done true} {:f "die" :value 1} nil {:f "register" :value 2} {:done true})]))))
+
+(deftest what-could-not-have-happened-is-found
+  (is (= [:illegal :illegal :illegal :illegal :illegal :illegal :illegal]
+         (checker/verdicts
+           [(told "register" write {} read-it {:value 0}) ; a stale read, or a lost write
+            (told "register" write nil read-it {:value 1} read-it {:value 0})
+            (told "register" write {} {:f "cas" :expected 0 :value 2} {:done true})
+            (told "counter" {:f "add" :value 1} {:value 1} {:f "add" :value 1} {:value 1})
+            (told "set" {:f "add" :value 1} {} {:f "add" :value 2} {} read-it {:values [2]})
+            (told "name" {:f "register" :value 1} {:done true} {:f "register" :value 2} {:done true})
+            (told "name" {:f "register" :value 1} {:done true} {:f "whereis"} {:value 2})]))))
+
+(deftest a-history-that-cannot-be-read-is-told
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"the checker has failed: histories: the model set has no function \"write\""
+                        (checker/verdicts [(told "set" write {})])))
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"there is no model \"queue\"" (checker/verdicts [(told "queue" write {})]))))

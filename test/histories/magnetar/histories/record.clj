@@ -1,0 +1,42 @@
+(ns magnetar.histories.record
+  "Notes what clients do and are told, and when, as a history that a checker can judge.
+
+  Times are numbers that grow: the order of events in one JVM, or nanoseconds of a clock that several JVMs share."
+  (:import
+   (java.util.concurrent.atomic AtomicLong)))
+
+(set! *warn-on-reflection* true)
+
+(defn history
+  "A history of the model that the checker calls so. `now` returns the time."
+  ([model]
+   (let [events (AtomicLong.)]
+     (history model #(.incrementAndGet events))))
+  ([model now]
+   {:model model :now now :operations (atom [])}))
+
+(defn- begin
+  "Notes an operation without its end, which may never come. Returns its place."
+  [{:keys [now operations]} client input]
+  (let [operation {:client client :call (now) :return nil :input input :output {:known false}}]
+    (dec (count (swap! operations conj operation)))))
+
+(defn operate
+  "Does an operation: f returns what the client is told, a map, or nil if it cannot know whether it happened. Returns that."
+  [{:keys [now operations] :as history} client input f]
+  (let [place (begin history client input)
+        output (f)]
+    (when output
+      (let [end (now)]
+        (swap! operations update place assoc :return end :output (assoc output :known true))))
+    output))
+
+(defn- without-effect?
+  "Does the operation say nothing? A client that was told nothing may have changed something, but not by looking."
+  [{:keys [return input]}]
+  (and (nil? return) (#{"read" "whereis"} (:f input))))
+
+(defn finished
+  "The history as a map of data, under a name."
+  [{:keys [model operations]} name]
+  {:name name :model model :operations (into [] (remove without-effect?) @operations)})
