@@ -38,15 +38,16 @@
 (defn settings
   "Settings of a node with this name. A node without peers waits for others for a short time, and a node with peers for a long one:
   its answer comes at once, unless the machine is busy or the test wants none."
-  ^Settings [name {:keys [peers port tls handshake detect discover] secret :cookie
-         :or {peers [], secret cookie, port 0, handshake 5000, detect patient-ms, discover (if (seq peers) 5000 alone-ms)}}]
+  ^Settings [name {:keys [peers host port advertise tls handshake detect discover] secret :cookie
+         :or {peers [], host "127.0.0.1", secret cookie, port 0, handshake 5000, detect patient-ms}}]
   (-> (Settings. name (Cookie/of secret))
-      (.bind (InetAddress/getLoopbackAddress) port)
+      (.bind (InetAddress/getByName host) port)
+      (.advertise (some-> advertise place))
       (.peers ^List (mapv place peers))
       (.tls tls)
       (.detect detect (quot (long detect) 4))
       (.merge 300)
-      (.discover discover)
+      (.discover (or discover (if (seq peers) 5000 alone-ms)))
       (.handshake handshake)))
 
 (defn- shown [^View view]
