@@ -171,7 +171,9 @@
 
   Example:
 
-    {:name :cluster :start [cluster/start-link {:name \"till@shop\" :cookie-file \"cookie\"}]}
+    {:id :cluster
+     :start [cluster/start-link {:name \"till@shop\" :cookie-file \"cookie\"}]
+     :shutdown 15000} ; a leave may take more than the 5 s of a child
 
   See also `start`."
   {:added "0.2"}
@@ -181,10 +183,10 @@
 (defn stop
   "Leaves the cluster; returns :ok.
 
-  Links and monitors to other nodes fire with :noconnection, here and there. Then this node has no name, and
-  may start again.
+  What was sent to other nodes is delivered first, for 5 s at most. Then links and monitors to other nodes
+  fire with :noconnection, here and there. This node has no name then, and may start again.
 
-  Blocks until it is left.
+  Blocks until it is left, in general for less than 10 s.
 
   Throws an ExceptionInfo if this node is in no cluster (:noproc).
 
@@ -230,20 +232,33 @@
 
   With true the messages begin, with false they end. They are [:nodeup node] and [:nodedown node]. A node
   that is lost and found again gives one of each. Links and monitors of the node have fired before
-  [:nodedown node] comes.
+  [:nodedown node] comes. When this node leaves the cluster, each connected node gives a :nodedown.
+
+  With :reason they are [:nodeup node {}] and [:nodedown node {:reason why}], where why is one of these:
+
+    :left  the node has left by `stop`, and all that it had sent was received
+    :lost  its program has ended, it could not be reached, or it was too slow
+
+  A second call with true changes the options.
 
   Throws an ExceptionInfo if this node is in no cluster (:noproc).
 
+  Options:
+    :reason  true adds the map
+
   Example:
 
-    (cluster/monitor-nodes true)
-    (receive [:nodeup node] (welcome node))
+    (cluster/monitor-nodes true {:reason true})
+    (receive [:nodedown node {:reason :lost}] (take-over node))
 
-  Erlang: net_kernel:monitor_nodes/1."
-  {:added "0.2" :erlang "net_kernel:monitor_nodes/1"}
-  [on?]
-  (actor/self)
-  (gs/call hub/server-name (if on? :watch :unwatch)))
+  Erlang: net_kernel:monitor_nodes/2. There each call with true adds to the messages."
+  {:added "0.2" :erlang "net_kernel:monitor_nodes/2"}
+  ([on?] (monitor-nodes on? nil))
+  ([on? options]
+   (arguments/options "cluster/monitor-nodes" [:reason] options)
+   (arguments/flag ":reason" (:reason options))
+   (actor/self)
+   (gs/call hub/server-name (if on? [:watch (select-keys options [:reason])] :unwatch))))
 
 ;; ---- processes
 

@@ -33,6 +33,14 @@
     (add outbox "late")
     (is (= :closed (taken outbox 100)))))
 
+(deftest what-is-there-when-it-is-finished-is-taken
+  (let [outbox (Outbox. "b@host" 3)]
+    (add outbox "abcdef")
+    (.finish outbox)
+    (add outbox "late")
+    (.awaitRoom outbox)
+    (is (= ["abcd" "ef" :closed] (repeatedly 3 #(taken outbox 4))))))
+
 (defn- waits-of [pid]
   (:waits-for (actor/process-info pid)))
 

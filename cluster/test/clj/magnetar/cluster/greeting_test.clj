@@ -60,7 +60,7 @@
            (frequencies (map (comp ex-message :error) (:failures run)))))))
 
 (deftest a-session-that-fails-is-told-of-and-begins-again
-  (is (= [[:up "b"] [:down "b"] [:up "b"]]
+  (is (= [[:up "b"] [:down "b" :lost] [:up "b"]]
          (mt/simulate {:seed 1}
            (let [net (mt/network {})
                  events (mapv #(join net % "0123456789abcdef") [:a :b])]

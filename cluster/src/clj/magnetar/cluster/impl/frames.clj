@@ -1,5 +1,5 @@
 (ns magnetar.cluster.impl.frames
-  "The frames of a session: greetings, proofs of the cookie, parts of the stream, resets.
+  "The frames of a session: greetings, proofs of the cookie, parts of the stream, its end, and resets.
 
   A frame begins with its kind. A part of the stream has 17 bytes in front: the kind, the tag that the receiver has
   chosen, and its number. The others are one term."
@@ -21,7 +21,7 @@
   "How many bytes are in front of a part of the stream."
   17)
 
-(def ^:private kinds [:hello :proof :data :reset])
+(def ^:private kinds [:hello :proof :data :reset :end :ended])
 
 (def ^:private number-of (zipmap kinds (range)))
 
@@ -53,6 +53,16 @@
   ^bytes [tag]
   (frame :reset [tag]))
 
+(defn end
+  "The frame behind the last part of the stream, which would have the number: its sender leaves the cluster."
+  ^bytes [tag number]
+  (frame :end [tag number]))
+
+(defn ended
+  "The answer to the end of a stream, when all of it has been read."
+  ^bytes [tag]
+  (frame :ended [tag]))
+
 (defn tag-of
   "The tag that the parts of a stream to the owner of the nonce have."
   ^long [^bytes nonce]
@@ -74,11 +84,13 @@
     (when (case kind
             :hello (and (= 5 (count x)) (pos-int? a) (pos-int? b) (string? c) (nat-int? d) (bytes? e) (= nonce-size (alength ^bytes e)))
             :proof (and (= 3 (count x)) (bytes? a) (pos-int? b) (bytes? c))
-            :reset (and (= 1 (count x)) (int? a)))
+            :end (and (= 2 (count x)) (int? a) (nat-int? b))
+            (:reset :ended) (and (= 1 (count x)) (int? a)))
       (case kind
         :hello {:kind kind :versions [a b] :name c :creation d :nonce e}
         :proof {:kind kind :nonce a :version b :mac c}
-        :reset {:kind kind :tag a}))))
+        :end {:kind kind :tag a :number b}
+        (:reset :ended) {:kind kind :tag a}))))
 
 (defn- term [kind ^bytes frame]
   (let [x (try (etf/decode codec frame 1 (dec (alength frame))) (catch ExceptionInfo _))]

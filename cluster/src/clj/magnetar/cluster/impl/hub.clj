@@ -2,7 +2,7 @@
   "The process that follows the views of a network, with a session for each other member.
 
   All events of the network come to its mailbox, in their order. A session ends before the next one with the same
-  member begins. Frames that wait in the mailboxes are bounded: see `Unread`."
+  member begins. A leave lets each session send what waits, for a bounded time. Frames that wait in the mailboxes are bounded: see `Unread`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
@@ -25,6 +25,10 @@
 (def ^:private most-unread
   "From so many bytes on, which no session has read, the network waits."
   4194304)
+
+(def ^:private drain-ms
+  "How long a node that leaves waits until the others have all that it has sent."
+  5000)
 
 (def server-name
   "The name of the server that starts the hub."
@@ -80,26 +84,29 @@
   (.close share))
 
 (defn- end-session [{:keys [pid] :as session}]
-  (! pid :left)
+  (! pid :gone)
   (receive [:EXIT pid _] nil)
   (close-share session))
 
 (defn- follow
-  "The state with a session for each member of the view, but this node itself."
-  [{:keys [sessions self-member] :as state} members]
+  "The state with a session for each member of the view, but this node itself. A node that leaves begins no more."
+  [{:keys [sessions self-member leaving] :as state} members]
   (let [others (disj (set members) self-member)
         gone (remove others (keys sessions))]
     (run! #(end-session (sessions %)) gone)
-    (let [kept (apply dissoc sessions gone)]
-      (assoc state :sessions (into kept (map (fn [m] [m (or (kept m) (start-session state m))])) others)))))
+    (let [kept (apply dissoc sessions gone)
+          new (if leaving [] (remove kept others))]
+      (assoc state :sessions (into kept (map (fn [m] [m (start-session state m)])) new)))))
 
-(defn- restart
-  "A session has failed, which was reported: another one takes its place."
-  [{:keys [sessions] :as state} pid]
+(defn- replaced
+  "A session has ended. If it has failed, which was reported, another one takes its place."
+  [{:keys [sessions leaving] :as state} pid]
   (if-some [[member session] (some (fn [[_ s :as entry]] (when (= pid (:pid s)) entry)) sessions)]
     (do
       (close-share session)
-      (assoc-in state [:sessions member] (start-session state member)))
+      (if leaving
+        (update state :sessions dissoc member)
+        (assoc-in state [:sessions member] (start-session state member))))
     state))
 
 (defn- hand-on
@@ -116,14 +123,21 @@
 (defn- end-all [{:keys [sessions]}]
   (run! end-session (vals sessions)))
 
-(defn- serve [{:keys [starter] :as state}]
-  (receive
-    [:view members] (recur (follow state members))
-    [:frame from bytes] (do (hand-on state from bytes) (recur state))
-    :stop (end-all state)
-    [:EXIT starter _] (end-all state)
-    [:EXIT pid _] (recur (restart state pid))
-    _ (recur state)))
+(defn- begin-leave [{:keys [sessions] :as state}]
+  (run! #(! (:pid %) :leave) (vals sessions))
+  (actor/send-after drain-ms (self) :drain-no-longer)
+  (assoc state :leaving true))
+
+(defn- serve [{:keys [starter sessions leaving] :as state}]
+  (when-not (and leaving (empty? sessions))
+    (receive
+      [:view members] (recur (follow state members))
+      [:frame from bytes] (do (hand-on state from bytes) (recur state))
+      :stop (recur (begin-leave state))
+      :drain-no-longer (end-all state)
+      [:EXIT starter _] (end-all state)
+      [:EXIT pid _] (recur (replaced state pid))
+      _ (recur state))))
 
 (defn- count-in
   "Adds the frame to what is unread, after a wait for room. An interrupt, by which the network ends, ends the wait."
@@ -186,8 +200,14 @@
 (defn start-link
   "Joins the network, and returns [:ok hub], a process that is linked to this one, which traps exits; or [:error why].
 
-  `notify` is called with [:up node], [:down node] and [:refused why] by several processes, and must not wait. `limit`
-  and `largest` are bytes, of what waits in a stream and of one signal. This node has its name already."
+  `notify` is called by several processes, and must not wait, with one of these:
+
+    [:up node]
+    [:down node :left]  the node, or this one, has left the cluster: all that it had sent was received
+    [:down node :lost]  it has ended, could not be reached, or has met an error
+    [:refused why]      an older node has the name of this one
+
+  `limit` and `largest` are bytes, of what waits in a stream and of one signal. This node has its name already."
   [options]
   (let [joined (actor/make-ref)
         hub (actor/spawn-opt run (merge defaults options) (self) joined {:link true :trap-exit true})]
@@ -196,7 +216,7 @@
       [:EXIT hub why] [:error why])))
 
 (defn stop
-  "Leaves the network, and waits until it is left."
+  "Sends what waits for other nodes, for some seconds at most, leaves the network, and waits until it is left."
   [hub]
   (let [ref (actor/monitor hub)]
     (! hub :stop)

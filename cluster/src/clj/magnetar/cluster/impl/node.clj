@@ -39,8 +39,12 @@
         [::event _] (recur)
         [::settled] nil))))
 
-(defn- tell [{:keys [watchers]} [what node]]
-  (run! #(! % [(case what :up :nodeup :down :nodedown) node]) (keys watchers)))
+(defn- tell [{:keys [watchers]} [what node why]]
+  (when-some [tag ({:up :nodeup :down :nodedown} what)]
+    (doseq [[pid {:keys [reason]}] watchers]
+      (! pid (if reason
+               [tag node (if why {:reason why} {})]
+               [tag node])))))
 
 (defn- init [{:keys [name network] :as options}]
   (actor/flag :trap-exit true)
@@ -56,19 +60,20 @@
 
 ;; ---- the server
 
-(defn- watch [state pid]
-  (assoc-in state [:watchers pid] (actor/monitor pid)))
+(defn- watch [{:keys [watchers] :as state} pid options]
+  (assoc-in state [:watchers pid] (assoc options :ref (or (:ref (watchers pid)) (actor/monitor pid)))))
 
 (defn- unwatch [{:keys [watchers] :as state} pid]
-  (some-> (watchers pid) (actor/demonitor {:flush true}))
+  (some-> (:ref (watchers pid)) (actor/demonitor {:flush true}))
   (update state :watchers dissoc pid))
 
-(defn- handle-call [request [from _] {:keys [^Network network watchers] :as state}]
-  (case request
-    :address [:reply (.address network) state]
-    :watch [:reply true (if (watchers from) state (watch state from))]
-    :unwatch [:reply true (unwatch state from)]
-    [:reply [:error :unknown-request] state]))
+(defn- handle-call [request [from _] {:keys [^Network network] :as state}]
+  (let [[kind options] (if (vector? request) request [request])]
+    (case kind
+      :address [:reply (.address network) state]
+      :watch [:reply true (watch state from options)]
+      :unwatch [:reply true (unwatch state from)]
+      [:reply [:error :unknown-request] state])))
 
 (defn- handle-info [message {:keys [hub] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
@@ -80,9 +85,15 @@
       :EXIT (if (= hub x) [:stop y (dissoc state :hub)] [:noreply state])
       [:noreply state])))
 
-(defn- terminate [_ {:keys [hub]}]
+(defn- tell-the-rest [state]
+  (receive
+    [::event x] (do (tell state x) (recur state))
+    (after 0 nil)))
+
+(defn- terminate [_ {:keys [hub] :as state}]
   (when hub
     (hub/stop hub))
+  (tell-the-rest state)
   (Peers/setName nil))
 
 (def ^:private callbacks

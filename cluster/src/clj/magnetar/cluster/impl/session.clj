@@ -6,6 +6,9 @@
   a lost one, is found. Then the session begins again with a new nonce, which tells the other to begin again as well.
   The connection of the kernel is down in between, so links and monitors fire on both sides.
 
+  A node that leaves sends what waits in its streams, and an end behind it. It goes when the others have answered. So
+  they tell a node that has left from one that was lost.
+
   A session is a process. Its connection begins, receives and ends in it. It calls `notify` itself: the hub that ends
   it hears nothing meanwhile."
   {:no-doc true}
@@ -63,14 +66,22 @@
     (when (pos? n)
       (frames/data (if (pos? ready) target (Arrays/copyOf array (+ (long frames/data-header) n))) tag number))))
 
+(defn- drained?
+  "Has the stream ended with all that was sent?"
+  [^Stream stream]
+  (not (.isDropped stream)))
+
 (defn- pump
-  "Sends what is to leave until the stream is closed."
+  "Sends what is to leave until the stream is closed, and its end if nothing was dropped."
   [{:keys [^Network network ^Member member]} ^Stream stream ^long tag]
   (let [array (byte-array Network/MAX_FRAME)]
     (loop [number 0]
-      (when-some [frame (next-frame stream array tag number)]
-        (.send network member frame)
-        (recur (inc number))))))
+      (if-some [frame (next-frame stream array tag number)]
+        (do
+          (.send network member frame)
+          (recur (inc number)))
+        (when (drained? stream)
+          (.send network member (frames/end tag number)))))))
 
 (defn- left-out [{:keys [theirs]}]
   (reify Consumer
@@ -91,13 +102,13 @@
            :pump (actor/spawn-link pump session stream (frames/tag-of (:nonce theirs))))))
 
 (defn- close
-  "The session without its connection, of which all links and monitors have fired."
-  [{:keys [^Streams streams connection pump theirs notify] :as session}]
+  "The session without its connection, of which all links and monitors have fired; why is :left or :lost."
+  [{:keys [^Streams streams connection pump theirs notify] :as session} why]
   (when connection
     (actor/unlink pump)
     (actor/exit pump :kill)
     (.close streams connection)
-    (notify [:down (:name theirs)]))
+    (notify [:down (:name theirs) why]))
   (dissoc session :stream :connection :next :pump))
 
 ;; ---- greetings
@@ -109,7 +120,7 @@
 (defn- begin
   "The session at its begin, with a new nonce."
   [session]
-  (-> (close session)
+  (-> (close session :lost)
       (dissoc :theirs)
       (assoc-in [:mine :nonce] (nonce))
       greet))
@@ -208,22 +219,50 @@
             (catch BadStream e
               (reports/report (str "the stream of the node " (:name theirs)) e)
               (.cut network member)
-              (close session)))))
+              (close session :lost)))))
 
 (defn- reset [{:keys [theirs connection] :as session} {:keys [tag]}]
   (if (and connection (= tag (frames/tag-of (:nonce theirs))))
     (begin session)
     session))
 
+;; ---- the end
+
+(defn- finish [^Stream stream]
+  (.finish stream))
+
+(defn- leave
+  "The session whose node leaves: what waits is sent, and the end behind it."
+  [{:keys [stream] :as session}]
+  (some-> stream finish)
+  (assoc session :leaving true))
+
+(defn- end
+  "The other has left, and all that it had sent was read. It is greeted no more."
+  [{:keys [mine theirs] :as session} {:keys [tag number]}]
+  (cond
+    (not= tag (frames/tag-of (:nonce mine))) session
+    (behind-a-loss? session number) (begin session)
+    :else (do
+            (send-frame session (frames/ended (frames/tag-of (:nonce theirs))))
+            (assoc (close session :left) :quiet true))))
+
+(defn- ended [{:keys [mine] :as session} {:keys [tag]}]
+  (if (= tag (frames/tag-of (:nonce mine)))
+    (close session :left)
+    session))
+
 ;; ---- the process
 
-(defn- handle [session frame]
+(defn- handle [{:keys [quiet] :as session} frame]
   (let [{:keys [kind] :as parsed} (frames/parsed frame)]
-    (case kind
+    (case (if quiet :ignored kind)
       :hello (greeted session parsed)
       :proof (proved session parsed)
       :data (part session parsed)
       :reset (reset session parsed)
+      :end (end session parsed)
+      :ended (ended session parsed)
       session)))
 
 (defn- read-frame [{:keys [^Unread$Share share] :as session} ^bytes frame]
@@ -231,15 +270,17 @@
     (.read share (alength frame))
     session))
 
-(defn- serve [current {:keys [connection] :as session}]
+(defn- serve [current {:keys [connection quiet leaving] :as session}]
   (vreset! current session)
-  (receive
-    [:frame bytes] (recur current (read-frame session bytes))
-    :left (vreset! current (close session))
-    (after (if connection :infinity retry-ms) (recur current (greet session)))))
+  (when-not (and leaving (nil? connection))
+    (receive
+      [:frame bytes] (recur current (read-frame session bytes))
+      :leave (recur current (leave session))
+      :gone (vreset! current (close session (if leaving :left :lost)))
+      (after (if (or connection quiet) :infinity retry-ms) (recur current (greet session))))))
 
 (defn run
-  "The work of the session's process, until it is told that the member has left."
+  "The work of the session's process, until it is told that the member is gone, or this node has left it."
   [{:keys [^Streams streams notify] :as session}]
   (let [current (volatile! nil)]
     (try
@@ -247,4 +288,4 @@
       (finally
         (when-some [connection (:connection @current)] ; it has failed, or was killed
           (.close streams connection)
-          (notify [:down (:name (:theirs @current))]))))))
+          (notify [:down (:name (:theirs @current)) :lost]))))))

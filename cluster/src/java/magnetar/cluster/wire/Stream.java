@@ -16,6 +16,7 @@ public final class Stream {
     private final Outbox outbox;
     private final SignalWriter writer;
     private final SignalReader reader;
+    private volatile boolean dropped; // written before the outbox is closed
 
     /**
      * A stream at its begin.
@@ -64,8 +65,19 @@ public final class Stream {
         reader.read(frame, from, signals);
     }
 
+    /** Sends nothing more. What has not left can still be taken. */
+    public void finish() {
+        outbox.finish();
+    }
+
+    /** True if what had not left was dropped. */
+    public boolean isDropped() {
+        return dropped;
+    }
+
     /** Drops what has not left. */
     public void close() {
+        dropped = true;
         outbox.close();
     }
 }

@@ -18,7 +18,7 @@ import magnetar.kernel.park.Waiter;
  *   <li>Senders wait while there are {@code limit} bytes or more, and it is open. A sender that has found room adds its
  *       whole signal, so each may pass the limit by one signal. What the kernel adds by itself does not wait.
  *   <li>The fiber that takes waits only while there is nothing, and it is open. A thread that adds wakes it. A thread
- *       that takes wakes the senders if there is room. A thread that closes wakes all.
+ *       that takes wakes the senders if there is room. A thread that closes it wakes all.
  * </ol>
  *
  * <p>Lock order: its lock is the innermost one, and no waiter is woken under it.
@@ -37,7 +37,7 @@ public final class Outbox {
     private int start;
     private int end;
     private Waiter taker;
-    private boolean closed;
+    private boolean closed; // nothing is added any more
 
     /**
      * An empty outbox.
@@ -143,7 +143,7 @@ public final class Outbox {
 
     /**
      * Takes as many bytes as there are and fit into the array behind the position. Waits until there are some; returns
-     * -1 if it is closed.
+     * -1 if it is closed and empty.
      */
     public int take(byte[] target, int from) throws InterruptedException {
         Fiber fiber = Fiber.current();
@@ -163,10 +163,10 @@ public final class Outbox {
     private int takeOrWait(byte[] target, int from, Waiter waiter) {
         Simulated.switchPoint();
         synchronized (this) {
-            if (closed) {
+            int n = Math.min(target.length - from, end - start);
+            if (closed && n == 0) {
                 return -1;
             }
-            int n = Math.min(target.length - from, end - start);
             if (n == 0) {
                 taker = waiter;
                 return 0;
@@ -198,15 +198,26 @@ public final class Outbox {
         return null;
     }
 
-    /** Drops what is there, and ends all waits. */
+    /** Closes it, but keeps what is there to be taken. */
+    public void finish() {
+        close(false);
+    }
+
+    /** Drops what is there, takes nothing more in, and ends all waits. */
     public void close() {
+        close(true);
+    }
+
+    private void close(boolean drop) {
         Waiter woken;
         Simulated.switchPoint();
         synchronized (this) {
             closed = true;
-            start = 0;
-            end = 0;
-            bytes = Arrays.copyOf(bytes, 0);
+            if (drop) {
+                start = 0;
+                end = 0;
+                bytes = Arrays.copyOf(bytes, 0);
+            }
             woken = claimTaker();
         }
         if (woken != null) {
