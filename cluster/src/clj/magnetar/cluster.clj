@@ -9,8 +9,9 @@
     (gs/call [:till \"till@shop\"] :open?)
 
   start start-link stop   join a cluster, leave it
-  nodes address           the other nodes, and where this one is found
+  nodes address ping      the other nodes, where this one is found, and if one answers
   monitor-nodes           messages about nodes that come and go
+  connect disconnect      end the connection with a node, and begin it again
   spawn                   starts a process on another node
 
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
@@ -35,6 +36,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress)
    (javax.net.ssl SSLContext)
    (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
@@ -227,6 +229,97 @@
   []
   (gs/call hub/server-name :address))
 
+(def ^:private answer-ms
+  "How long a session has to answer."
+  10000)
+
+(defn- ask [request node]
+  (gs/call hub/server-name [request node] {:timeout answer-ms :else false}))
+
+(defn- here? [node]
+  (when-not (string? node)
+    (arguments/misuse :magnetar/bad-address (str "A node is a string name@host; this is " (arguments/show node) ".") {:value node}))
+  (= node (actor/node)))
+
+(defn- alone? []
+  (nil? (actor/whereis hub/server-name)))
+
+(defn connect
+  "Connects with a node that was disconnected; returns true or false.
+
+  All nodes of a cluster are connected by themselves. Only after `disconnect` they are not. The node is not
+  found by an address: it has joined the cluster.
+
+  Returns true if the two are connected, false if the node is not in the cluster or does not answer, and
+  :ignored if this node is in no cluster.
+
+  Blocks until the other node has answered, at most for 10 s.
+
+  Throws an IllegalArgumentException if the node is not a string.
+
+  Example:
+
+    (cluster/connect \"stock@shop\") ;=> true
+
+  See also `disconnect`, `ping`.
+
+  Erlang: net_kernel:connect_node/1."
+  {:added "0.2" :erlang "net_kernel:connect_node/1"}
+  [node]
+  (cond
+    (here? node) (if (alone?) :ignored true)
+    (alone?) :ignored
+    :else (ask :connect node)))
+
+(defn disconnect
+  "Ends the connection with a node; returns true, or false if it had none.
+
+  Links and monitors between the two fire with :noconnection on both sides. What is sent from one to the other
+  is dropped from now on. Both stay in the cluster and connected with all others. They stay apart until one of
+  them calls `connect` or `ping`, or has been lost by the other and is found again.
+
+  Returns :ignored if this node is in no cluster.
+
+  Blocks until the links and monitors of this node have fired.
+
+  Throws an IllegalArgumentException if the node is not a string.
+
+  Example:
+
+    (cluster/disconnect \"stock@shop\") ;=> true
+
+  See also `connect`.
+
+  Erlang: erlang:disconnect_node/1. There the next message to the node connects the two again."
+  {:added "0.2" :erlang "erlang:disconnect_node/1"}
+  [node]
+  (cond
+    (here? node) (if (alone?) :ignored false)
+    (alone?) :ignored
+    :else (ask :disconnect node)))
+
+(defn ping
+  "Asks a node if it is there, and connects with it; returns :pong or :pang.
+
+  Blocks until the other node has answered, at most for 20 s.
+
+  Throws an IllegalArgumentException if the node is not a string.
+
+  Example:
+
+    (cluster/ping \"stock@shop\") ;=> :pong
+
+  See also `connect`.
+
+  Erlang: net_adm:ping/1."
+  {:added "0.2" :erlang "net_adm:ping/1"}
+  [node]
+  (if (true? (connect node))
+    (try
+      (gs/call [hub/server-name node] :ping {:timeout answer-ms :else :pang})
+      (catch ExceptionInfo _ :pang))
+    :pang))
+
 (defn monitor-nodes
   "Starts or stops messages to this process about nodes; returns true.
 
@@ -236,8 +329,9 @@
 
   With :reason they are [:nodeup node {}] and [:nodedown node {:reason why}], where why is one of these:
 
-    :left  the node has left by `stop`, and all that it had sent was received
-    :lost  its program has ended, it could not be reached, or it was too slow
+    :left          the node has left by `stop`, and all that it had sent was received
+    :disconnected  this node or that one has called `disconnect`
+    :lost          its program has ended, it could not be reached, or it was too slow
 
   A second call with true changes the options.
 

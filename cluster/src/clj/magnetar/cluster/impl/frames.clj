@@ -1,5 +1,5 @@
 (ns magnetar.cluster.impl.frames
-  "The frames of a session: greetings, proofs of the cookie, parts of the stream, its end, and resets.
+  "The frames of a session: greetings, proofs of the cookie, parts of the stream, its end, resets, and separations.
 
   A frame begins with its kind. A part of the stream has 17 bytes in front: the kind, the tag that the receiver has
   chosen, and its number. The others are one term."
@@ -21,7 +21,7 @@
   "How many bytes are in front of a part of the stream."
   17)
 
-(def ^:private kinds [:hello :proof :data :reset :end :ended])
+(def ^:private kinds [:hello :proof :data :reset :end :ended :apart])
 
 (def ^:private number-of (zipmap kinds (range)))
 
@@ -39,9 +39,10 @@
     bytes))
 
 (defn hello
-  "The frame that begins a session: who this node is, and the nonce that the other has to prove the cookie with."
-  ^bytes [{:keys [name creation versions nonce]}]
-  (frame :hello [(first versions) (second versions) name creation nonce]))
+  "The frame that begins a session: who this node is, the nonce that the other has to prove the cookie with, and if a
+  program has asked for it."
+  ^bytes [{:keys [name creation versions nonce asked]}]
+  (frame :hello [(first versions) (second versions) name creation nonce (boolean asked)]))
 
 (defn proof
   "The frame that proves to the owner of the nonce that this node knows the cookie."
@@ -63,6 +64,11 @@
   ^bytes [tag]
   (frame :ended [tag]))
 
+(defn apart
+  "The frame that separates the receiver, which has the tag, from this node, until a program connects them."
+  ^bytes [tag]
+  (frame :apart [tag]))
+
 (defn tag-of
   "The tag that the parts of a stream to the owner of the nonce have."
   ^long [^bytes nonce]
@@ -79,18 +85,22 @@
 
 ;; ---- reading
 
+(defn- hello? [[least most name creation nonce asked :as x]]
+  (and (= 6 (count x)) (pos-int? least) (pos-int? most) (string? name) (nat-int? creation)
+       (bytes? nonce) (= nonce-size (alength ^bytes nonce)) (boolean? asked)))
+
 (defn- checked [kind x]
-  (let [[a b c d e] x]
+  (let [[a b c d e f] x]
     (when (case kind
-            :hello (and (= 5 (count x)) (pos-int? a) (pos-int? b) (string? c) (nat-int? d) (bytes? e) (= nonce-size (alength ^bytes e)))
+            :hello (hello? x)
             :proof (and (= 3 (count x)) (bytes? a) (pos-int? b) (bytes? c))
             :end (and (= 2 (count x)) (int? a) (nat-int? b))
-            (:reset :ended) (and (= 1 (count x)) (int? a)))
+            (:reset :ended :apart) (and (= 1 (count x)) (int? a)))
       (case kind
-        :hello {:kind kind :versions [a b] :name c :creation d :nonce e}
+        :hello {:kind kind :versions [a b] :name c :creation d :nonce e :asked f}
         :proof {:kind kind :nonce a :version b :mac c}
         :end {:kind kind :tag a :number b}
-        (:reset :ended) {:kind kind :tag a}))))
+        (:reset :ended :apart) {:kind kind :tag a}))))
 
 (defn- term [kind ^bytes frame]
   (let [x (try (etf/decode codec frame 1 (dec (alength frame))) (catch ExceptionInfo _))]

@@ -8,6 +8,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.session :as session]
    [magnetar.etf :as etf]
+   [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
@@ -123,6 +124,15 @@
 (defn- end-all [{:keys [sessions]}]
   (run! end-session (vals sessions)))
 
+(defn- ask
+  "Hands the request for a node to its session, which answers."
+  [{:keys [sessions leaving template]} request node from]
+  (let [{:keys [^Network network names]} template
+        session (some sessions (filter #(= node (@names %)) (.members (.view network))))]
+    (if (and session (not leaving))
+      (! (:pid session) [request from])
+      (gs/reply from false))))
+
 (defn- begin-leave [{:keys [sessions] :as state}]
   (run! #(! (:pid %) :leave) (vals sessions))
   (actor/send-after drain-ms (self) :drain-no-longer)
@@ -133,6 +143,7 @@
     (receive
       [:view members] (recur (follow state members))
       [:frame from bytes] (do (hand-on state from bytes) (recur state))
+      [:ask request node from] (do (ask state request node from) (recur state))
       :stop (recur (begin-leave state))
       :drain-no-longer (end-all state)
       [:EXIT starter _] (end-all state)
@@ -161,6 +172,7 @@
      :streams streams
      :self self-member
      :notify notify
+     :names (atom {}) ; from a member to the name that its greeting has
      :refused (atom {}) ; from the name of a member to its id and why it was not let in
      :cookie cookie
      :limit limit
@@ -205,7 +217,10 @@
     [:up node]
     [:down node :left]  the node, or this one, has left the cluster: all that it had sent was received
     [:down node :lost]  it has ended, could not be reached, or has met an error
+    [:down node :disconnected]  a program of one of the two has disconnected them
     [:refused why]      an older node has the name of this one
+
+  Of [:ask request node from] the request is :connect or :disconnect, and `from` is of a call, which gets true or false.
 
   `limit` and `largest` are bytes, of what waits in a stream and of one signal. This node has its name already."
   [options]

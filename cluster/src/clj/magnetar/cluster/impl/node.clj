@@ -67,12 +67,14 @@
   (some-> (:ref (watchers pid)) (actor/demonitor {:flush true}))
   (update state :watchers dissoc pid))
 
-(defn- handle-call [request [from _] {:keys [^Network network] :as state}]
-  (let [[kind options] (if (vector? request) request [request])]
+(defn- handle-call [request [pid _ :as from] {:keys [^Network network hub] :as state}]
+  (let [[kind x] (if (vector? request) request [request])]
     (case kind
       :address [:reply (.address network) state]
-      :watch [:reply true (watch state from options)]
-      :unwatch [:reply true (unwatch state from)]
+      :ping [:reply :pong state]
+      :watch [:reply true (watch state pid x)]
+      :unwatch [:reply true (unwatch state pid)]
+      (:connect :disconnect) (do (! hub [:ask kind x from]) [:noreply state])
       [:reply [:error :unknown-request] state])))
 
 (defn- handle-info [message {:keys [hub] :as state}]

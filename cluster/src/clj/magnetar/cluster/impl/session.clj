@@ -9,12 +9,16 @@
   A node that leaves sends what waits in its streams, and an end behind it. It goes when the others have answered. So
   they tell a node that has left from one that was lost.
 
+  Two nodes that a program disconnects are apart: neither greets, and one that is greeted says that they are apart,
+  unless a program of the other has asked for the greeting.
+
   A session is a process. Its connection begins, receives and ends in it. It calls `notify` itself: the hub that ends
   it hears nothing meanwhile."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive after]]
    [magnetar.cluster.impl.frames :as frames]
+   [magnetar.gen-server :as gs]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
@@ -88,6 +92,12 @@
     (accept [_ error]
       (reports/report (str "a message of the node " (:name theirs) " that cannot be read here") error))))
 
+(defn- answer
+  "Answers the calls that wait for a connection."
+  [{:keys [waiting] :as session} connected?]
+  (run! #(gs/reply % connected?) waiting)
+  (dissoc session :waiting))
+
 (defn- open
   "The session with its connection."
   [{:keys [^Streams streams codec limit largest theirs notify] :as session}]
@@ -95,14 +105,16 @@
         stream (Stream. codec name limit largest (left-out session))
         connection (.open streams (Peers/peer name creation streams) stream)]
     (notify [:up name])
-    (assoc session
-           :stream stream
-           :connection connection
-           :next 0
-           :pump (actor/spawn-link pump session stream (frames/tag-of (:nonce theirs))))))
+    (-> (assoc session
+               :stream stream
+               :connection connection
+               :next 0
+               :pump (actor/spawn-link pump session stream (frames/tag-of (:nonce theirs))))
+        (assoc-in [:mine :asked] false)
+        (answer true))))
 
 (defn- close
-  "The session without its connection, of which all links and monitors have fired; why is :left or :lost."
+  "The session without its connection, of which all links and monitors have fired; why is :left, :lost or :disconnected."
   [{:keys [^Streams streams connection pump theirs notify] :as session} why]
   (when connection
     (actor/unlink pump)
@@ -117,13 +129,17 @@
   (send-frame session (frames/hello mine))
   session)
 
-(defn- begin
-  "The session at its begin, with a new nonce."
+(defn- renewed
+  "The session with a new nonce, so that no frame is for it that is on its way."
   [session]
-  (-> (close session :lost)
+  (-> session
       (dissoc :theirs)
-      (assoc-in [:mine :nonce] (nonce))
-      greet))
+      (assoc-in [:mine :nonce] (nonce))))
+
+(defn- begin
+  "The session at its begin."
+  [session]
+  (greet (renewed (close session :lost))))
 
 (defn- version
   "The version that both speak, or nil."
@@ -159,7 +175,8 @@
 (defn- meet
   "The session when another nonce has come. The other has to have a greeting before the proof, and the first one may
   have come before it had a session."
-  [{:keys [connection] :as session} hello]
+  [{:keys [connection names member] :as session} hello]
+  (swap! names assoc member (:name hello))
   (-> (if connection (begin session) session)
       (assoc :theirs hello)
       greet))
@@ -226,6 +243,45 @@
     (begin session)
     session))
 
+;; ---- apart
+
+(defn- separate
+  "The session that does not connect again by itself."
+  [session why]
+  (-> (close session why)
+      renewed
+      (assoc-in [:mine :asked] false)
+      (assoc :apart true)
+      (answer false)))
+
+(defn- separated [{:keys [mine] :as session} {:keys [tag]}]
+  (if (= tag (frames/tag-of (:nonce mine)))
+    (separate session :disconnected)
+    session))
+
+(defn- called
+  "The session when a greeting comes while the two are apart. The other side may have forgotten that, after a change of its view."
+  [session {:keys [asked nonce] :as hello}]
+  (if asked
+    (greeted (dissoc session :apart) hello)
+    (do
+      (send-frame session (frames/apart (frames/tag-of nonce)))
+      session)))
+
+(defn- connect [{:keys [connection apart] :as session} from]
+  (let [session (update session :waiting conj from)]
+    (cond
+      connection (answer session true)
+      apart (begin (assoc-in (dissoc session :apart) [:mine :asked] true))
+      :else session)))
+
+(defn- disconnect [{:keys [theirs apart] :as session} from]
+  (when theirs
+    (send-frame session (frames/apart (frames/tag-of (:nonce theirs)))))
+  (let [session (separate session :disconnected)]
+    (gs/reply from (not apart))
+    session))
+
 ;; ---- the end
 
 (defn- finish [^Stream stream]
@@ -245,7 +301,7 @@
     (behind-a-loss? session number) (begin session)
     :else (do
             (send-frame session (frames/ended (frames/tag-of (:nonce theirs))))
-            (assoc (close session :left) :quiet true))))
+            (separate session :left))))
 
 (defn- ended [{:keys [mine] :as session} {:keys [tag]}]
   (if (= tag (frames/tag-of (:nonce mine)))
@@ -254,38 +310,47 @@
 
 ;; ---- the process
 
-(defn- handle [{:keys [quiet] :as session} frame]
-  (let [{:keys [kind] :as parsed} (frames/parsed frame)]
-    (case (if quiet :ignored kind)
+(defn- handle-apart [session {:keys [kind] :as parsed}]
+  (if (= :hello kind)
+    (called session parsed)
+    session))
+
+(defn- handle [session {:keys [kind] :as parsed}]
+    (case kind
       :hello (greeted session parsed)
       :proof (proved session parsed)
       :data (part session parsed)
       :reset (reset session parsed)
       :end (end session parsed)
       :ended (ended session parsed)
-      session)))
+      :apart (separated session parsed)
+      session))
 
-(defn- read-frame [{:keys [^Unread$Share share] :as session} ^bytes frame]
-  (let [session (handle session frame)]
+(defn- read-frame [{:keys [^Unread$Share share apart] :as session} ^bytes frame]
+  (let [session ((if apart handle-apart handle) session (frames/parsed frame))]
     (.read share (alength frame))
     session))
 
-(defn- serve [current {:keys [connection quiet leaving] :as session}]
+(defn- serve [current {:keys [connection apart leaving] :as session}]
   (vreset! current session)
   (when-not (and leaving (nil? connection))
     (receive
       [:frame bytes] (recur current (read-frame session bytes))
+      [:connect from] (recur current (connect session from))
+      [:disconnect from] (recur current (disconnect session from))
       :leave (recur current (leave session))
       :gone (vreset! current (close session (if leaving :left :lost)))
-      (after (if (or connection quiet) :infinity retry-ms) (recur current (greet session))))))
+      (after (if (or connection apart) :infinity retry-ms) (recur current (greet session))))))
 
 (defn run
   "The work of the session's process, until it is told that the member is gone, or this node has left it."
-  [{:keys [^Streams streams notify] :as session}]
+  [{:keys [^Streams streams notify names member] :as session}]
   (let [current (volatile! nil)]
     (try
       (serve current (begin session))
       (finally
         (when-some [connection (:connection @current)] ; it has failed, or was killed
           (.close streams connection)
-          (notify [:down (:name (:theirs @current)) :lost]))))))
+          (notify [:down (:name (:theirs @current)) :lost]))
+        (answer @current false)
+        (swap! names dissoc member)))))
