@@ -186,7 +186,8 @@
   "Leaves the cluster; returns :ok.
 
   What was sent to other nodes is delivered first, for 5 s at most. Then links and monitors to other nodes
-  fire with :noconnection, here and there. This node has no name then, and may start again.
+  fire with :noconnection, here and there. This node has no name then, and may start again. It is another node
+  then for the others: the pids that they have from before stay dead.
 
   Blocks until it is left, in general for less than 10 s.
 

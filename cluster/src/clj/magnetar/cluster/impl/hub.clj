@@ -178,7 +178,7 @@
      :limit limit
      :largest largest
      :codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams)})
-     :mine {:name name :creation (Peers/creation) :versions versions}}))
+     :mine {:name name :creation (Peers/incarnation) :versions versions}}))
 
 (defn- join
   "Joins the network; exits with a sentence if that is not possible."

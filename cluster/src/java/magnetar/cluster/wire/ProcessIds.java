@@ -14,6 +14,9 @@ import magnetar.kernel.process.Transport;
  *
  * <p>A number of 64 bits takes two words. A reference has the words of its id, of its maker, and one that says
  * whether it is an address: so an alias finds its process on its node.
+ *
+ * <p>Own ones are written with the node's incarnation as their creation. So a pid of before a restart of the node in
+ * this JVM is dead for the others, and when it comes back.
  */
 final class ProcessIds implements Identities {
     private static final int WORDS = 5;
@@ -33,11 +36,12 @@ final class ProcessIds implements Identities {
     }
 
     private static magnetar.etf.Pid term(Pid pid) {
-        if (pid.node() == 0) {
+        boolean own = pid.node() == 0;
+        if (own) {
             Exports.pid(pid);
         }
         long serial = pid.serial();
-        return new magnetar.etf.Pid(nodeOf(pid), low(serial), high(serial), pid.creation());
+        return new magnetar.etf.Pid(nodeOf(pid), low(serial), high(serial), own ? Peers.incarnation() : pid.creation());
     }
 
     private static Reference term(Ref ref) {
@@ -48,7 +52,8 @@ final class ProcessIds implements Identities {
         }
         long maker = ref.maker() == null ? 0 : ref.maker().serial();
         long id = ref.id();
-        return new Reference(own ? Peers.name() : nodeOf(ref.maker()), ref.creation(), (int) id, (int) (id >>> 32), (int) maker,
+        long creation = own ? Peers.incarnation() : ref.creation();
+        return new Reference(own ? Peers.name() : nodeOf(ref.maker()), creation, (int) id, (int) (id >>> 32), (int) maker,
                 (int) (maker >>> 32), address ? 1 : 0);
     }
 
@@ -76,7 +81,7 @@ final class ProcessIds implements Identities {
     }
 
     private Pid pid(String node, long serial, long creation) {
-        return isOwn(node, creation) ? Exports.pid(serial, creation) : peer(node, creation).pid(serial);
+        return isOwn(node, creation) ? Exports.pid(serial, Peers.creation()) : peer(node, creation).pid(serial);
     }
 
     private Ref ref(Reference ref) {
@@ -84,7 +89,8 @@ final class ProcessIds implements Identities {
         long maker = word(ref, 2) | word(ref, 3) << 32;
         boolean address = ref.word(4) == 1;
         if (isOwn(ref.node(), ref.creation())) {
-            return Exports.ref(id, ref.creation(), maker == 0 ? null : Exports.pid(maker, ref.creation()), address);
+            long creation = Peers.creation();
+            return Exports.ref(id, creation, maker == 0 ? null : Exports.pid(maker, creation), address);
         }
         Peer peer = peer(ref.node(), ref.creation());
         return peer.ref(id, peer.pid(maker), address);
@@ -95,7 +101,7 @@ final class ProcessIds implements Identities {
     }
 
     private static boolean isOwn(String node, long creation) {
-        return creation == Peers.creation() && node.equals(Peers.name());
+        return creation == Peers.incarnation() && node.equals(Peers.name());
     }
 
     private Peer peer(String node, long creation) {

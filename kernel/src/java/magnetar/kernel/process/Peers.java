@@ -5,6 +5,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.PerEnvironment;
 
 /**
@@ -12,6 +13,9 @@ import magnetar.kernel.fiber.PerEnvironment;
  *
  * <p>Invariant: at most one peer has the same name and creation. A peer is kept while it is connected, or while a
  * pid leads to it. A name keeps its number, which pids are ordered by.
+ *
+ * <p>A node that loses its name and gets one again is another node for the others, as in Erlang. Pids and references of
+ * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}.
  */
 public final class Peers {
     /** The name of a node that is not part of a cluster. */
@@ -25,6 +29,7 @@ public final class Peers {
 
     // Written under its lock, read by any thread.
     private volatile String name = NO_NAME;
+    private volatile long incarnation = creation();
 
     private record Key(int number, long creation) {}
 
@@ -51,14 +56,22 @@ public final class Peers {
             if (wanted != null && !here.name.equals(NO_NAME) && !here.name.equals(wanted)) {
                 return false;
             }
+            if (wanted == null && !here.name.equals(NO_NAME)) {
+                here.incarnation = Environment.current().seed() >>> 33; // 31 bits, as creations have
+            }
             here.name = wanted == null ? NO_NAME : wanted;
             return true;
         }
     }
 
-    /** The creation of this node. */
+    /** The creation of this node, which its pids and references have. */
     public static long creation() {
         return Refs.creation();
+    }
+
+    /** The creation that others know, since this node has its name. */
+    public static long incarnation() {
+        return current().incarnation;
     }
 
     // --- others ------------------------------------------------------------------------------------------------------
