@@ -170,9 +170,10 @@
   (let [streams (Streams. (work-of spawnable))]
     {:network network
      :streams streams
-     :self self-member
+     :self-member self-member
      :notify notify
-     :names (atom {}) ; from a member to the name that its greeting has
+     :names (atom {}) ; from a member to the name that it has proved to have
+     :held (atom {}) ; from a name to the member that is connected under it, and the session
      :refused (atom {}) ; from the name of a member to its id and why it was not let in
      :cookie cookie
      :limit limit

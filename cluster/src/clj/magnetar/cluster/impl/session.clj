@@ -12,11 +12,14 @@
   Two nodes that a program disconnects are apart: neither greets, and one that is greeted says that they are apart,
   unless a program of the other has asked for the greeting.
 
+  At most one session of a node holds a name. While two members have one name, the older one gets it, and the other
+  is up on neither side.
+
   A session is a process. Its connection begins, receives and ends in it. It calls `notify` itself: the hub that ends
   it hears nothing meanwhile."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! receive after]]
+   [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.frames :as frames]
    [magnetar.gen-server :as gs]
    [magnetar.impl.environment :as environment]
@@ -98,6 +101,38 @@
   (run! #(gs/reply % connected?) waiting)
   (dissoc session :waiting))
 
+;; ---- names
+
+(defn- older?
+  "Has the member been in the network for longer than the other one? False if one of them has left."
+  [{:keys [^Network network]} member other]
+  (let [^List members (.members (.view network))]
+    (< -1 (.indexOf members member) (.indexOf members other))))
+
+(defn- second?
+  "Is an older member in the network that has proved to have the same name?"
+  [{:keys [names member theirs] :as session}]
+  (some (fn [[other name]] (and (= name (:name theirs)) (older? session other member))) @names))
+
+(defn- hold
+  "The member that holds the name, and its session: this one if none did."
+  [{:keys [held member theirs]}]
+  ((swap! held update (:name theirs) #(or % [member (self)])) (:name theirs)))
+
+(defn- release [{:keys [held member]}]
+  (swap! held (fn [all] (into {} (remove (fn [[_ [holder]]] (= member holder))) all))))
+
+(defn- held-by-other? [{:keys [held member theirs]}]
+  (when-some [[holder] (@held (:name theirs))]
+    (not= member holder)))
+
+(defn- may-connect?
+  "Has no other session the name of the other node, or a better right to it?"
+  [session]
+  (not (or (second? session) (held-by-other? session))))
+
+;; ---- the connection
+
 (defn- open
   "The session with its connection."
   [{:keys [^Streams streams codec limit largest theirs notify] :as session}]
@@ -113,14 +148,18 @@
         (assoc-in [:mine :asked] false)
         (answer true))))
 
+(defn- hang-up [{:keys [^Streams streams connection theirs notify] :as session} why]
+  (.close streams connection)
+  (notify [:down (:name theirs) why])
+  (release session))
+
 (defn- close
   "The session without its connection, of which all links and monitors have fired; why is :left, :lost or :disconnected."
-  [{:keys [^Streams streams connection pump theirs notify] :as session} why]
+  [{:keys [connection pump] :as session} why]
   (when connection
     (actor/unlink pump)
     (actor/exit pump :kill)
-    (.close streams connection)
-    (notify [:down (:name theirs) why]))
+    (hang-up session why))
   (dissoc session :stream :connection :next :pump))
 
 ;; ---- greetings
@@ -149,8 +188,10 @@
     (when (<= (max (long least) (long their-least)) version)
       version)))
 
-(defn- prove [{:keys [mine theirs cookie] :as session}]
-  (when-some [v (version session)]
+(defn- prove
+  "Proves the cookie to the other, which may connect then."
+  [{:keys [mine theirs cookie] :as session}]
+  (when-some [v (and (may-connect? session) (version session))]
     (send-frame session (frames/proof (:nonce theirs) v (frames/mac cookie v mine theirs))))
   session)
 
@@ -175,8 +216,7 @@
 (defn- meet
   "The session when another nonce has come. The other has to have a greeting before the proof, and the first one may
   have come before it had a session."
-  [{:keys [connection names member] :as session} hello]
-  (swap! names assoc member (:name hello))
+  [{:keys [connection] :as session} hello]
   (-> (if connection (begin session) session)
       (assoc :theirs hello)
       greet))
@@ -190,18 +230,34 @@
       :else (refuse session (str "The node " (:name mine) " speaks the versions " (:versions mine) " of the wire, and " (:name hello) " "
                                  (:versions hello) ". Update the older one.")))))
 
-(defn- older?
-  "Has the member been in the network for longer than this node?"
-  [{:keys [^Network network member self]}]
-  (let [^List members (.members (.view network))]
-    (< -1 (.indexOf members member) (.indexOf members self)))) ; it may have left
-
 (defn- collide
   "Two nodes have one name: the younger one is told to stop."
-  [{:keys [notify mine] :as session}]
-  (when (older? session)
+  [{:keys [notify mine member self-member] :as session}]
+  (when (older? session member self-member)
     (notify [:refused (str "The name " (:name mine) " is taken by another node of the cluster. Start this one with another name.")]))
   session)
+
+(defn- take-name
+  "The session with its connection, if no older member has the name. A younger one that holds it is told to yield, and
+  the next proof comes soon."
+  [{:keys [names member theirs] :as session}]
+  (swap! names assoc member (:name theirs))
+  (if (second? session)
+    session
+    (let [[holder pid] (hold session)]
+      (if (= member holder)
+        (open session)
+        (do
+          (when (older? session member holder)
+            (! pid [:yield member]))
+          session)))))
+
+(defn- yield
+  "The session when a member of the same name has come."
+  [{:keys [connection member] :as session} other]
+  (if (and connection (older? session other member))
+    (begin session)
+    session))
 
 (defn- proved [{:keys [mine theirs cookie connection] :as session} proof]
   (cond
@@ -210,7 +266,7 @@
               (frames/same? (:mac proof) (frames/mac cookie (:version proof) theirs mine))))
     (refuse session (str "The node " (:name theirs) " has another cookie than " (:name mine) ". Give all nodes of a cluster the same one."))
     (= (:name theirs) (:name mine)) (collide session)
-    :else (open session)))
+    :else (take-name session)))
 
 ;; ---- parts of the stream
 
@@ -295,12 +351,13 @@
 
 (defn- end
   "The other has left, and all that it had sent was read. It is greeted no more."
-  [{:keys [mine theirs] :as session} {:keys [tag number]}]
+  [{:keys [mine theirs names member] :as session} {:keys [tag number]}]
   (cond
     (not= tag (frames/tag-of (:nonce mine))) session
     (behind-a-loss? session number) (begin session)
     :else (do
             (send-frame session (frames/ended (frames/tag-of (:nonce theirs))))
+            (swap! names dissoc member)
             (separate session :left))))
 
 (defn- ended [{:keys [mine] :as session} {:keys [tag]}]
@@ -337,6 +394,7 @@
     (receive
       [:frame bytes] (recur current (read-frame session bytes))
       [:connect from] (recur current (connect session from))
+      [:yield other] (recur current (yield session other))
       [:disconnect from] (recur current (disconnect session from))
       :leave (recur current (leave session))
       :gone (vreset! current (close session (if leaving :left :lost)))
@@ -344,13 +402,13 @@
 
 (defn run
   "The work of the session's process, until it is told that the member is gone, or this node has left it."
-  [{:keys [^Streams streams notify names member] :as session}]
+  [{:keys [names member] :as session}]
   (let [current (volatile! nil)]
     (try
       (serve current (begin session))
       (finally
-        (when-some [connection (:connection @current)] ; it has failed, or was killed
-          (.close streams connection)
-          (notify [:down (:name (:theirs @current)) :lost]))
+        (when (:connection @current) ; it has failed, or was killed
+          (hang-up @current :lost))
+        (release session) ; it may have failed in between
         (answer @current false)
         (swap! names dissoc member)))))
