@@ -131,7 +131,8 @@
   The process is the node's membership. `stop` ends it. For an application there is `start-link`.
 
   If this node cannot listen, why is [:not-joined sentence]. If another node of the cluster has the name, it
-  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid].
+  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it has another
+  name already, by another way to other nodes, it is [:named-already name].
 
   Blocks until this node is connected with the nodes that are there, at most for 5 s after it has joined.
 

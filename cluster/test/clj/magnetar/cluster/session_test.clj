@@ -4,6 +4,7 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self spawn]]
+   [magnetar.cluster.impl.frames :as frames]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.session :as session]
    [magnetar.gen-server :as gs]
@@ -12,6 +13,7 @@
    [magnetar.scope.context :as context]
    [magnetar.test :as mt])
   (:import
+   (magnetar.kernel.network Network)
    (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
@@ -228,6 +230,51 @@
   (let [mine {:name "a@sim" :creation 1 :versions [1 1] :nonce (byte-array 16 (byte 7))}
         session {:mine mine :cookie cookie}]
     (is (= session (#'session/greeted session (assoc mine :kind :hello))))))
+
+(defn- through
+  "The network, of which `change` makes another frame of each that is sent."
+  [^Network network change]
+  (reify Network
+    (join [_ events] (.join network events))
+    (view [_] (.view network))
+    (send [_ to frame] (.send network to (change frame)))
+    (cut [_ other] (.cut network other))
+    (address [_] (.address network))
+    (leave [_] (.leave network))))
+
+(defn- lowered
+  "The frame; a greeting says that its node speaks the oldest version only."
+  [frame]
+  (let [{:keys [kind] :as hello} (frames/parsed frame)]
+    (if (= :hello kind)
+      (frames/hello (assoc hello :versions [1 1]))
+      frame)))
+
+(defn- events-with
+  "What the nodes a and b, which speak two versions, are told when `change` is on the way from a to b and back."
+  [change]
+  (:value (mt/simulate* {:seed 4}
+            (fn []
+              (let [net (mt/network)
+                    events (mapv (fn [node]
+                                   (mt/start-node node)
+                                   (join-again net node {:versions [1 2] :network (through (mt/endpoint net node) change)}))
+                                 [:a :b])]
+                (scope/sleep 10000)
+                (mapv (comp set #(map first %) deref) events))))))
+
+(deftest a-version-that-is-lowered-on-the-way-is-refused
+  (is (= [#{:up} #{:up}] (events-with identity)))
+  (is (= [#{} #{}] (events-with lowered))))
+
+(deftest a-session-that-fails-again-and-again-waits-longer-each-time
+  (with-redefs [session/handle (fn [_ _] (throw (ex-info "a defect" {})))]
+    (let [run (mt/simulate* {:seed 1}
+                (fn []
+                  (let [net (mt/network)]
+                    (run! #(join net %) [:a :b])
+                    (scope/sleep 60000))))]
+      (is (< 20 (count (:failures run)) 50)))))
 
 (deftest nodes-speak-the-newest-version-that-both-know
   (letfn [(events-of [a b]

@@ -125,11 +125,12 @@
 ;; ---- the cookie
 
 (defn mac
-  "What proves that `prover` knows the cookie: it covers both nodes, both nonces, and the version."
+  "What proves that `prover` knows the cookie: it covers who proves it to whom, both nonces, and the version and what it
+  was chosen from: it cannot be lowered on the way."
   ^bytes [^bytes cookie version prover verifier]
   (let [mac (doto (Mac/getInstance "HmacSHA256")
               (.init (SecretKeySpec. cookie "HmacSHA256")))
-        part (juxt :name :creation :nonce)]
+        part (juxt :name :creation :versions :nonce)]
     (.doFinal mac (etf/encode codec ["magnetar session" version (part prover) (part verifier)]))))
 
 (defn same?

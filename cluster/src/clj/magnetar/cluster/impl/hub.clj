@@ -14,6 +14,7 @@
   (:import
    (java.io IOException)
    (magnetar.cluster.wire Streams Unread Unread$Share)
+   (magnetar.kernel.fiber Environment)
    (magnetar.kernel.network Member Network Network$Events View)
    (magnetar.kernel.process LocalProcess Peers Spawn)))
 
@@ -30,6 +31,16 @@
 (def ^:private drain-ms
   "How long a node that leaves waits until the others have all that it has sent."
   5000)
+
+(def ^:private shortest-pause-ms
+  "The pause before a session takes the place of one that has failed. It doubles with each failure."
+  100)
+
+(def ^:private longest-pause-ms 5000)
+
+(def ^:private healthy-ms
+  "A session that has lived for so long begins without failures."
+  60000)
 
 (def server-name
   "The name of the server that starts the hub."
@@ -74,12 +85,31 @@
 
 ;; ---- sessions
 
+(defn- now-ms []
+  (quot (.nanoTime (Environment/current)) 1000000))
+
+(defn- pause
+  "How many milliseconds a session waits that has failed so often in short time."
+  [failures]
+  (min longest-pause-ms (bit-shift-left shortest-pause-ms (min 20 (dec (long failures))))))
+
 (defn- start-session
-  "A new session, as its process and its share of what is unread."
-  [{:keys [template ^Unread unread]} member]
-  (let [share (.share unread)]
-    {:pid (actor/spawn-link session/run (assoc template :member member :share share))
-     :share share}))
+  "A new session: its process, its share of what is unread, when it started, and how often the ones before it have failed."
+  ([state member] (start-session state member 0))
+  ([{:keys [template ^Unread unread]} member failures]
+   (let [share (.share unread)
+         session (assoc template :member member :share share)]
+     {:pid (actor/spawn-link session/run (if (zero? (long failures)) session (assoc session :pause (pause failures))))
+      :share share
+      :since (now-ms)
+      :failures failures})))
+
+(defn- failures
+  "How often sessions with the member have failed, after this one. One that has lived for long is a new begin."
+  [{:keys [since failures]}]
+  (if (< (- (now-ms) (long since)) healthy-ms)
+    (inc (long failures))
+    1))
 
 (defn- close-share [{:keys [^Unread$Share share]}]
   (.close share))
@@ -100,14 +130,14 @@
       (assoc state :sessions (into kept (map (fn [m] [m (start-session state m)])) new)))))
 
 (defn- replaced
-  "A session has ended. If it has failed, which was reported, another one takes its place."
+  "A session has ended. If it has failed, which was reported, another one takes its place after a pause."
   [{:keys [sessions leaving] :as state} pid]
   (if-some [[member session] (some (fn [[_ s :as entry]] (when (= pid (:pid s)) entry)) sessions)]
     (do
       (close-share session)
       (if leaving
         (update state :sessions dissoc member)
-        (assoc-in state [:sessions member] (start-session state member))))
+        (assoc-in state [:sessions member] (start-session state member (failures session)))))
     state))
 
 (defn- hand-on

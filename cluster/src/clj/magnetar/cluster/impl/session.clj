@@ -400,12 +400,27 @@
       :gone (vreset! current (close session (if leaving :left :lost)))
       (after (if (or connection apart) :infinity retry-ms) (recur current (greet session))))))
 
+(defn- wait
+  "Waits for the pause, if there is one, and drops what comes meanwhile. False if there is nothing to do after it."
+  [{:keys [pause ^Unread$Share share]}]
+  (when pause
+    (actor/send-after pause (self) :begin))
+  (or (nil? pause)
+      (loop []
+        (receive
+          :begin true
+          [:frame bytes] (do (.read share (alength ^bytes bytes)) (recur))
+          :gone false
+          :leave false))))
+
 (defn run
-  "The work of the session's process, until it is told that the member is gone, or this node has left it."
+  "The work of the session's process, until it is told that the member is gone, or this node has left it. It
+  begins after the :pause, in milliseconds."
   [{:keys [names member] :as session}]
   (let [current (volatile! nil)]
     (try
-      (serve current (begin session))
+      (when (wait session)
+        (serve current (begin session)))
       (finally
         (when (:connection @current) ; it has failed, or was killed
           (hang-up @current :lost))
