@@ -47,7 +47,7 @@
 ;; ---- options
 
 (def ^:private known
-  [:name :cookie :cookie-file :cluster :bind :peers :dns :multicast :tls :insecure :detect :spawnable :extensions :buffer :network])
+  [:name :cookie :cookie-file :cluster :bind :advertise :peers :dns :multicast :tls :insecure :detect :spawnable :extensions :buffer :network])
 
 (defn- bad [option wanted x]
   (arguments/misuse :magnetar/bad-option
@@ -97,7 +97,13 @@
     (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
     :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
 
-(defn- settings ^Settings [{:keys [name cluster bind peers dns multicast tls insecure detect] :as options} cookie]
+(defn- advertised ^InetSocketAddress [text]
+  (let [address (socket-address :advertise text)]
+    (when (zero? (.getPort address))
+      (bad :advertise "an address with a port that is not 0" text))
+    address))
+
+(defn- settings ^Settings [{:keys [name cluster bind advertise peers dns multicast tls insecure detect] :as options} cookie]
   (let [^InetSocketAddress at (if bind (socket-address :bind bind) (InetSocketAddress. (InetAddress/getLoopbackAddress) 0))]
     (when (and dns (zero? (.getPort at)))
       (bad :bind "an address with a port, the same one on all nodes, where there is :dns" bind))
@@ -105,6 +111,7 @@
               (.bind (.getAddress at) (.getPort at))
               (.insecure (boolean insecure)))
       cluster (doto (.cluster cluster))
+      advertise (doto (.advertise (advertised advertise)))
       peers (doto (.peers (mapv #(socket-address :peers %) peers)))
       dns (doto (.dns dns nil))
       multicast (doto (.multicast (socket-address :multicast multicast)))
@@ -145,6 +152,8 @@
     :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
     :cluster      the name of the cluster. Nodes of another one are refused. Default \"magnetar\"
     :bind         where it listens, host:port. Default \"127.0.0.1:0\", port 0 for any
+    :advertise    host:port, at which other nodes reach this one, where that is not the :bind: behind a NAT, or
+                  in a container whose port is published. Others have to dial it, and no other address
     :peers        a list of host:port, at which other nodes may be
     :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
     :multicast    host:port, at which nodes find each other by UDP; instead of :peers

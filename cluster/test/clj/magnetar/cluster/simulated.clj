@@ -3,7 +3,6 @@
   (:require
    [magnetar.actor :as actor :refer [receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.cluster.impl.node :as node]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
@@ -17,9 +16,9 @@
   "Joins the cluster on a node that runs; returns :ok or why not."
   ([net node] (join net node {}))
   ([net node options]
-   (mt/on-node node #(let [[how x] (node/start (merge {:name (full-name node)
+   (mt/on-node node #(let [[how x] (cluster/start (merge {:name (full-name node)
                                                        :network (mt/endpoint net node)
-                                                       :cookie (.getBytes "0123456789abcdef")}
+                                                       :cookie "0123456789abcdef"}
                                                       options))]
                        (if (= :ok how) :ok x)))))
 

@@ -104,7 +104,8 @@ final class Stack {
         }
         List<InetSocketAddress> hosts = new ArrayList<>(settings.peers);
         if (hosts.isEmpty()) {
-            hosts.add(new InetSocketAddress(settings.address, sockets.server.getLocalPort())); // nothing else is there
+            InetSocketAddress here = new InetSocketAddress(settings.address, sockets.server.getLocalPort());
+            hosts.add(settings.advertised == null ? here : settings.advertised); // itself, as JGroups knows it: nothing else is there
         }
         TCPPING discovery = new TCPPING().<TCPPING>setInitialHosts(hosts).setPortRange(0);
         discovery.returnEntireCache(true); // peers need not know each other: one that both know tells them
