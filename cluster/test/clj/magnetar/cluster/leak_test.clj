@@ -4,7 +4,7 @@
    :wakes false}
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.cluster.leaks :refer [eventually-empty sockets threads]]
+   [magnetar.cluster.leaks :refer [eventually-empty more objects sockets threads]]
    [magnetar.cluster.support :refer [await-view leave limit-ms node place refused-connection with-refusals]]))
 
 (set! *warn-on-reflection* true)
@@ -16,6 +16,8 @@
       (leave b)
       (await-view anchor ["a"]))))
 
+(def ^:private times-joined 100)
+
 (deftest joining-and-leaving-leaves-nothing-behind
   (with-refusals
     (let [warm (node "a")]
@@ -23,15 +25,17 @@
       (leave warm))
     (is (= [] (eventually-empty threads)))
     (let [before (sockets)
+          before-objects (objects)
           a (node "a")]
       (is (seq (threads)) "a dump shows threads of the cluster")
       (is (< before (sockets)))
-      (join-and-leave a 20)
+      (join-and-leave a times-joined)
       (dotimes [_ 20]
         (refused-connection (:address a)))
       (leave a)
       (is (= [] (eventually-empty threads)))
-      (is (= [] (eventually-empty #(when (< before (sockets)) [(sockets)])))))))
+      (is (= [] (eventually-empty #(when (< before (sockets)) [(sockets)]))))
+      (is (= [] (eventually-empty #(more before-objects)))))))
 
 (deftest a-join-that-fails-leaves-nothing-behind
   (let [a (node "a")

@@ -5,7 +5,7 @@
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self]]
-   [magnetar.cluster.leaks :refer [eventually-empty sockets threads]]
+   [magnetar.cluster.leaks :as leaks :refer [eventually-empty sockets threads]]
    [magnetar.cluster.nodes :as nodes :refer [on]]
    [magnetar.cluster.support :as support]
    [magnetar.report :as report]))
@@ -138,13 +138,21 @@
 
 ;; --- leaving
 
+;; The forms that other JVMs evaluate.
+
+(def ^:private objects '(do (require 'magnetar.cluster.leaks) (magnetar.cluster.leaks/objects)))
+
+(defn- more-than [before]
+  (list 'magnetar.cluster.leaks/eventually-empty (list 'fn [] (list 'magnetar.cluster.leaks/more before))))
+
 (deftest a-node-that-stops-is-missed-soon-and-leaves-nothing-behind
   (with-children 1
     (fn [a]
       (let [address (on a '(start "a" :detect 20000))
-            before (sockets)]
+            before (sockets)
+            held (atom nil)]
         (on a '(services))
-        (dotimes [n 20]
+        (dotimes [n 100]
           (nodes/start "b" :peers [address] :detect 20000)
           (nodes/services)
           (nodes/await-event [:up "a"])
@@ -152,10 +160,14 @@
           (when (zero? n)
             (on a (list 'watch-node "b" links))
             (on a '(ask "b" :all-has-arrived)))
+          (when (= 3 n)
+            (reset! held [(leaks/objects) (on a objects)]))
           (is (= n (nodes/ask "a" n)))
           (nodes/stop)
           (on a (list 'await-event [:down "b" :left] (inc n)))
           (is (= [[:up "a"] [:down "a" :left]] @nodes/events)))
         (is (= all-fired-once (on a '(fired-of "b"))))
+        (is (= [] (on a (more-than (second @held)))) "on the other node")
+        (is (= [] (eventually-empty #(leaks/more (first @held)))))
         (is (= [] (eventually-empty threads)))
         (is (= [] (eventually-empty #(when (< before (long (sockets))) [(sockets)]))))))))
