@@ -217,7 +217,8 @@
 
 (def ^:private folders-of-ours
   "The folder of sources in this checkout of an artifact that `run` does not have on its class path."
-  {"magnetar-core-async" "/compat/core-async/src/clj"
+  {"magnetar-cluster" "/cluster/src/clj"
+   "magnetar-core-async" "/compat/core-async/src/clj"
    "magnetar-etf" "/etf/src/clj"
    "magnetar-http" "/http/src/clj"})
 
@@ -321,8 +322,12 @@
     (on-path "clojure")                         (by-clojure folder aliases work root)
     :else                                       (by-mvn folder aliases work root)))
 
+(def ^:private needed
+  "Artifacts that an artifact of ours needs, besides magnetar. The launcher adds JGroups for magnetar-cluster."
+  {"magnetar-cluster" ["magnetar-etf"]})
+
 (defn- own-folders [root ours]
-  (map #(str root (val %)) (select-keys folders-of-ours ours)))
+  (map #(str root (val %)) (select-keys folders-of-ours (into ours (mapcat needed) ours))))
 
 (defn- write-result
   "Line 1 the jars, line 2 the folders with a colon before each, then the files that it was read from."

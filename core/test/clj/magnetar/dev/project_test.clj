@@ -98,6 +98,21 @@
                    (defn -main [] (println (slurp (io/resource \"word.txt\"))))"})]
     (is (= [0 "hello" []] (run folder "src/main/clojure/shop/main.clj")))))
 
+(deftest a-project-that-names-the-cluster-has-it-with-jgroups
+  (let [program "(ns shop.till (:require [magnetar.cluster :as cluster]))
+                 (defn -main []
+                   (let [[how] (cluster/start {:name \"till@shop\" :cookie \"0123456789abcdef\"})]
+                     (println how (cluster/nodes) (cluster/stop))))"
+        by-deps (folder-with {"deps.edn" "{:deps {magnetar/magnetar-cluster {:mvn/version \"0.2.0-SNAPSHOT\"}}}", "src/shop/till.clj" program})
+        by-pom (folder-with
+                 {"pom.xml" "<project><modelVersion>4.0.0</modelVersion><groupId>shop</groupId><artifactId>shop</artifactId><version>1</version>
+                               <dependencies>
+                                 <dependency><groupId>magnetar</groupId><artifactId>magnetar-cluster</artifactId><version>0.2.0-SNAPSHOT</version></dependency>
+                               </dependencies></project>"
+                  "src/main/clojure/shop/till.clj" program})]
+    (is (= [0 ":ok [] :ok" []] (run by-deps "src/shop/till.clj")))
+    (is (= [0 ":ok [] :ok" []] (run by-pom "src/main/clojure/shop/till.clj")))))
+
 (defn- refusal
   "The one sentence that a program with this deps.edn ends with."
   [deps & options]
