@@ -16,7 +16,7 @@
 
 (def ^:private further-namespaces
   "What the commands with a start-up cache need besides the core."
-  '[magnetar.dev.run magnetar.dev.repl magnetar.dev.project magnetar.dev.top])
+  '[magnetar.dev.node magnetar.dev.run magnetar.dev.repl magnetar.dev.project magnetar.dev.top])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))

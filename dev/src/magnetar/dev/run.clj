@@ -4,6 +4,7 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
+   [magnetar.dev.node :as node]
    [magnetar.impl.reports]
    [magnetar.impl.runtime])
   (:import
@@ -67,9 +68,11 @@
   [e]
   (when-some [[_ path] (some #(re-find #"^Could not locate (\S+)__init\.class" (str (ex-message %)))
                              (take-while some? (iterate ex-cause e)))]
-    [(str "magnetar: the namespace " (str/replace (str/replace path "/" ".") "_" "-") " was looked for in "
-          (str/join ", " (filter #(.isDirectory (io/file %)) (own-folders)))
-          " and in the libraries. `--paths DIR` names a further folder of sources, a deps.edn beside the program its libraries.")]))
+    (if (str/starts-with? path "magnetar/cluster")
+      ["magnetar: magnetar.cluster is in magnetar/magnetar-cluster: run the program with --node NAME, or name that in a deps.edn beside the program."]
+      [(str "magnetar: the namespace " (str/replace (str/replace path "/" ".") "_" "-") " was looked for in "
+            (str/join ", " (filter #(.isDirectory (io/file %)) (own-folders)))
+            " and in the libraries. `--paths DIR` names a further folder of sources, a deps.edn beside the program its libraries.")])))
 
 (defn report
   "Lines that tell a user what `e` is: message, data and own frames of it, of each cause, and of what these suppressed."
@@ -178,9 +181,9 @@
 (def ^:private pause-ms 20)
 
 (defn- await-end
-  "Fibers are daemons: waits while a process that has a name, or a scope, is alive."
-  []
-  (while (or (seq (ProcessTable/names)) (pos? (Scope/alive)))
+  "Fibers are daemons: waits while a process that has a name, or a scope, is alive. The names of before the program do not count."
+  [before]
+  (while (or (seq (remove before (ProcessTable/names))) (pos? (Scope/alive)))
     (Thread/sleep (long pause-ms))))
 
 (defn- complain [lines]
@@ -188,22 +191,48 @@
   (binding [*out* *err*] (run! println lines) (flush))
   1)
 
-(defn- run-file [path args wait?]
-  (leave (try
-           (if-some [sentence (run-program path args)]
-             (complain [sentence])
-             (do (when wait? (await-end))
-                 0))
-           (catch OutOfMemoryError e ; a report needs memory, which the kernel reserves
-             (Failures/report (Thread/currentThread) e)
-             1)
-           (catch Throwable e
-             (complain (report e))))))
+(defn- run-file
+  "The status of the program."
+  [path args wait?]
+  (try
+    (let [before (set (ProcessTable/names))]
+      (if-some [sentence (run-program path args)]
+        (complain [sentence])
+        (do (when wait? (await-end before))
+            0)))
+    (catch OutOfMemoryError e ; a report needs memory, which the kernel reserves
+      (Failures/report (Thread/currentThread) e)
+      1)
+    (catch Throwable e
+      (complain (report e)))))
+
+(defn- start-node
+  "Starts the node; returns the function that makes it leave. If it does not start, ends the JVM with 2, after a sentence."
+  [options]
+  (try
+    (node/start options)
+    (catch clojure.lang.ExceptionInfo e
+      (when-not (node/refusal? e)
+        (throw e))
+      (complain [(str "magnetar: " (ex-message e))])
+      (leave 2))))
+
+(defn- run-on-node [options path args wait?]
+  (let [stop (start-node options)
+        status (run-file path args wait?)]
+    (flush)
+    (stop)
+    status))
 
 (defn -main
   "Runs the file with its arguments, and waits until no process with a name and no scope is alive, unless --no-wait stands before the
-  file. The JVM ends with 0, 1 when the program throws, or as the program says."
+  file. The JVM ends with 0, 1 when the program throws, or as the program says. With --on-node and the options of a node, each a line and
+  its value one, before all that, the program runs on a node of a cluster, which leaves at the end."
   [& arguments]
-  (let [wait? (not= "--no-wait" (first arguments))
+  (let [node (when (= "--on-node" (first arguments)) (second arguments))
+        arguments (cond-> arguments node nnext)
+        wait? (not= "--no-wait" (first arguments))
         [path & args] (if wait? arguments (rest arguments))]
-    (run-file path args wait?)))
+    (leave (if node
+             (run-on-node node path args wait?)
+             (run-file path args wait?)))))

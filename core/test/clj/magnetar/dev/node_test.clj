@@ -1,0 +1,116 @@
+(ns magnetar.dev.node-test
+  "Programs that bin/magnetar runs as nodes of a cluster."
+  {:slow true
+   :limit 300000}
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is]]
+   [magnetar.dev.certificates :as certificates]
+   [magnetar.dev.processes :refer [launcher magnetar start temporary-folder write]])
+  (:import
+   (java.io BufferedReader File)
+   (java.nio.file Files)
+   (java.nio.file.attribute PosixFilePermissions)))
+
+(set! *warn-on-reflection* true)
+
+(defn- cookie-in
+  "The path of a cookie file in the folder."
+  [^File folder]
+  (let [path (write folder "cookie" "0123456789abcdef0123456789abcdef")]
+    (Files/setPosixFilePermissions (.toPath (io/file path)) (PosixFilePermissions/fromString "rw-------"))
+    path))
+
+(def ^:private till
+  "(ns till (:require [magnetar.actor :as actor :refer [receive]] [magnetar.cluster :as cluster] [magnetar.gen-server :as gs]))
+   (defn tell [] (receive [what node] (println what node)) (recur))
+   (defn -main [& args]
+     (actor/spawn #(do (cluster/monitor-nodes true) (println :ready) (tell)))
+     (gs/start {:init (fn [n] [:ok n]) :handle-call (fn [_ _ n] [:reply n (inc n)])} 7 {:name :counter}))")
+
+(defn- run-node
+  "A program that runs as a node, with its output and its errors as readers."
+  [folder program & options]
+  (let [^java.util.List command (vec (concat [launcher "run" "--cookie-file" (str (io/file folder "cookie"))] options [program]))
+        process (.start (doto (ProcessBuilder. command) (.directory folder)))]
+    {:process process, :out (io/reader (.getInputStream process)), :err (io/reader (.getErrorStream process))}))
+
+(defn- line-with
+  "The next line that the pattern matches."
+  [^BufferedReader reader pattern]
+  (loop []
+    (let [line (.readLine reader)]
+      (cond
+        (nil? line) (throw (ex-info "The program ended first." {:pattern (str pattern)}))
+        (re-find pattern line) line
+        :else (recur)))))
+
+(defn- address [{:keys [err]}]
+  (second (re-find #" is at ([^,]+)," (line-with err #" is at "))))
+
+(defn- end [{:keys [^Process process]}]
+  (.waitFor (.destroyForcibly process)))
+
+(deftest a-program-is-a-node-until-it-ends
+  (let [folder (temporary-folder)
+        _ (cookie-in folder)
+        stock (write folder "stock.clj" "(require '[magnetar.cluster :as cluster] '[magnetar.gen-server :as gs]) (println (cluster/nodes) (gs/call [:counter \"till@shop\"] :next))")
+        waiting (write folder "waiting.clj" "(println :ready) @(promise)")
+        a (run-node folder (write folder "till.clj" till) "--node" "till@shop")]
+    (try
+      (let [address (address a)
+            run #(magnetar "run" "--node" "stock@shop" "--join" address (str "--cookie-file=" folder "/cookie") %)]
+        (line-with (:out a) #":ready")
+        (is (= [0 "[till@shop] 7"] ((juxt :exit :out) (run stock))))
+        (is (= [":nodeup stock@shop" ":nodedown stock@shop"] (repeatedly 2 #(line-with (:out a) #"node"))))
+        (let [{:keys [out ^Process process] :as b} (run-node folder waiting "--node" "stock@shop" "--join" address)]
+          (try
+            (line-with out #":ready")
+            (is (= ":nodeup stock@shop" (line-with (:out a) #"node")))
+            (start {} "kill" "-TERM" (str (.pid process)))
+            (is (= ":nodedown stock@shop" (line-with (:out a) #"node")))
+            (is (= 143 (.waitFor process)))
+            (finally (end b))))
+        (is (= [2 "magnetar: The name till@shop is taken by another node of the cluster. Start this one with another name."]
+               ((juxt :exit (comp last str/split-lines :err)) (magnetar "run" "--node" "till@shop" "--join" address "--cookie-file" (str folder "/cookie") stock)))))
+      (finally (end a)))))
+
+(deftest nodes-use-the-certificates-of-files
+  (let [folder (temporary-folder)
+        _ (cookie-in folder)
+        program (write folder "till.clj" till)
+        tls #(vector "--certfile" (certificates/path (str % ".pem")) "--keyfile" (certificates/path (str % ".key")) "--cacertfile" (certificates/path "ca.pem"))
+        a (apply run-node folder program "--node" "till@shop" (tls "server"))]
+    (try
+      (let [address (address a)
+            b (apply run-node folder program "--node" "stock@shop" "--join" address (tls "client"))]
+        (try
+          (is (str/ends-with? (line-with (:err b) #" is at ") "connected with till@shop"))
+          (finally (end b))))
+      (finally (end a)))))
+
+(deftest what-a-node-cannot-be-is-said-in-a-sentence
+  (let [folder (temporary-folder)
+        cookie (cookie-in folder)
+        program (write folder "p.clj" "(println :ran)")
+        good ["--node" "till@shop" "--cookie-file" cookie]
+        sentence (fn [& options]
+                   (let [{:keys [exit out err]} (apply magnetar {:folder folder} "run" (conj (vec options) program))]
+                     (is (= [2 ""] [exit out]))
+                     (last (str/split-lines err))))]
+    (are [expected options] (= expected (apply sentence options))
+      "magnetar: run --node wants a name of the form name@host; this is \"till\"." ["--node" "till" "--cookie-file" cookie]
+      "magnetar: run --node needs --cookie-file FILE; make one that all nodes share, as by `(umask 077; openssl rand -hex 32 > cookie)`." ["--node" "till@shop"]
+      "magnetar: There is no cookie file none: make one that all nodes share, as by `(umask 077; openssl rand -hex 32 > none)`." ["--node" "till@shop" "--cookie-file" "none"]
+      "magnetar: The options of a node need --node NAME, as in --node till@shop." ["--join" "127.0.0.1:1"]
+      "magnetar: run --node was given twice, with a@b and till@shop: leave one out." (into ["--node" "a@b"] good)
+      "magnetar: run --bind is an address host:port; this is \"7800\"." (conj good "--bind" "7800")
+      "magnetar: A node that listens at 10.0.0.1, outside of the loopback address, needs TLS. If the network is trusted, allow it with --insecure."
+      (conj good "--bind" "10.0.0.1:0")
+      "magnetar: run takes --join or --dns, and not both." (conj good "--join" "127.0.0.1:1" "--dns" "shop")
+      "magnetar: run --join needs a value, and this is \"--insecure\"." (conj good "--join" "--insecure"))))
+
+(deftest a-program-that-needs-the-cluster-is-told-where-it-is
+  (is (str/ends-with? (:err (magnetar "run" (write (temporary-folder) "p.clj" "(require 'magnetar.cluster)")))
+                      "magnetar: magnetar.cluster is in magnetar/magnetar-cluster: run the program with --node NAME, or name that in a deps.edn beside the program.")))
