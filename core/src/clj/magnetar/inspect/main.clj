@@ -12,6 +12,7 @@
    [clojure.string :as str]
    [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.outside :as outside]
+   [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.inspect.views :as views])
   (:import
    (java.io File)
@@ -20,7 +21,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|mailboxes|top|leaks|dump]\n       bin/magnetar inspect PID stuck NAME\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|mailboxes|dump]")
+  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|mailboxes|top|leaks|dump]\n       bin/magnetar inspect PID [tree] --nodes\n       bin/magnetar inspect PID stuck NAME\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|mailboxes|dump]")
 
 ;; ---- a running program
 
@@ -55,6 +56,37 @@
     (catch MisuseException e
       (outside/refuse (ex-message e)))))
 
+;; ---- the other nodes of its cluster
+
+(defn- of-node [{:keys [node lines silent-ms]}]
+  (cond
+    silent-ms [(str "Node " node " is silent: it has not answered for " (tree/seconds silent-ms) ".")]
+    (empty? lines) [(str "Node " node " shows no tree.")]
+    :else (cons (str "Node " node ":") (map #(str "  " %) lines))))
+
+(defn- of-lost [{:keys [node since-ms why]}]
+  (str "Node " node (if (= :left why) " has left " " was lost ") (tree/seconds since-ms) " ago."))
+
+(defn- of-nodes
+  "The lines about the other nodes, which the program asks."
+  [pid]
+  (let [{:keys [node nodes trees lost]} (outside/ask pid :cluster "trees")
+        more (- (count nodes) (count trees))]
+    (if node
+      (concat (mapcat of-node trees)
+              (when (pos? more) [(str more " more nodes are connected.")])
+              (map of-lost lost))
+      [(str "Process " pid " is in no cluster.")])))
+
+(defn- nodes-asked?
+  "Is `--nodes` among the words? It stands beside a process, and the tree or no view."
+  [words]
+  (let [[subject view & more] (remove #{"--nodes"} words)]
+    (when (some #{"--nodes"} words)
+      (when (or more (not (contains? #{nil "tree"} view)) (nil? (some-> subject parse-long)))
+        (outside/refuse "`--nodes` goes with the number of a process, and the view tree or none.\n" usage))
+      true)))
+
 ;; ---- what is printed
 
 (defn- lines-of [view before {:keys [source] :as answer}]
@@ -75,7 +107,7 @@
     (str/blank? about) (outside/refuse "The name after stuck is empty.\n" usage)
     :else "stuck NAME"))
 
-(defn- answer [[subject view about & more]]
+(defn- of-subject [[subject view about & more]]
   (when (or (nil? subject) (#{"-h" "--help"} subject) more)
     (outside/refuse usage))
   (let [view (view-of view about)
@@ -88,6 +120,12 @@
                                                 (pr-str subject) "."))]
     (cond->> (lines-of view before answer) before (cons before))))
 
+(defn- answer [words]
+  (let [nodes? (nodes-asked? words)
+        [pid :as words] (remove #{"--nodes"} words)
+        lines (of-subject words)]
+    (cond-> lines nodes? (concat (of-nodes (parse-long pid))))))
+
 (defn -main
   "Prints what a program does, or what a dump says, and ends this JVM.
 
@@ -95,6 +133,10 @@
   The second one is a view: deadlocks, stuck, tree, restarts, mailboxes, top, leaks, or dump, which is EDN.
   Without it, deadlocks, stuck, restarts and tree are printed. The third one, after stuck, is the name of a
   process, fiber or thread, as the tree prints it: then only what those with that name wait for is printed.
+
+  With `--nodes` after a process, the trees of the other nodes of its cluster follow. The program asks them
+  for at most some seconds. A node that does not answer is printed as silent, with for how long. Of each
+  node there are at most 500 lines.
 
   A thread dump that the JDK makes of the program is analysed if the program neither answers nor works on the
   answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks,

@@ -50,7 +50,8 @@
   (second (re-find #" is at ([^,]+)," (line-with err #" is at "))))
 
 (defn- end [{:keys [^Process process]}]
-  (.waitFor (.destroyForcibly process)))
+  (.waitFor (.destroyForcibly process))
+  (io/delete-file (io/file "/tmp" (str ".java_pid" (.pid process))) true)) ; the JDK's, of a JVM that was asked and then killed
 
 (deftest a-program-is-a-node-until-it-ends
   (let [folder (temporary-folder)
@@ -75,6 +76,51 @@
         (is (= [2 "magnetar: The name till@shop is taken by another node of the cluster. Start this one with another name."]
                ((juxt :exit (comp last str/split-lines :err)) (magnetar "run" "--node" "till@shop" "--join" address "--cookie-file" (str folder "/cookie") stock)))))
       (finally (end a)))))
+
+(defn- asked [& words]
+  (let [{:keys [exit out err]} (apply magnetar words)]
+    (if (= 0 exit) out [exit err])))
+
+(deftest a-node-is-asked-and-ended-from-outside
+  (let [folder (temporary-folder)
+        _ (cookie-in folder)
+        name (str "n" (System/nanoTime) "@shop") ; another checkout may test this too
+        a (run-node folder (write folder "till.clj" till) "--node" name "--cluster" name)
+        address (address a)
+        pid #(str (.pid ^Process (:process %)))
+        b (run-node folder (write folder "waiting.clj" "(println :ready) @(promise)") "--node" "stock@shop" "--cluster" name "--join" address)]
+    (try
+      (is (str/ends-with? (line-with (:err b) #" is at ") (str "connected with " name)))
+      (is (re-matches (re-pattern (str "(?s)" name " at " address ", in the cluster for .* s\n  stock@shop  connected for .*, 0 bytes queued")) (asked "cluster" "status" name)))
+      (is (re-find #"(?s)
+:counter .*
+Node stock@shop:
+.*  :magnetar.cluster/node " (asked "inspect" (pid a) "tree" "--nodes")))
+      (start {} "kill" "-STOP" (pid b))
+      (is (re-find #"
+Node stock@shop is silent: it has not answered for 3\.\d s\." (asked "inspect" (pid a) "tree" "--nodes")))
+      (is (= [2 (str "Process " (pid b) " is stopped, so it cannot answer: let it go on with `kill -CONT " (pid b) "`.")] (asked "cluster" "status" (pid b))))
+      (start {} "kill" "-CONT" (pid b))
+      (is (= "stock@shop has left the cluster." (asked "cluster" "leave" (pid b))))
+      (is (= [2 (str "Process " (pid b) " is in no cluster.")] (asked "cluster" "status" (pid b))))
+      (is (= (str name " has left the cluster.
+Process " (pid a) " has ended.") (asked "cluster" "stop" name)))
+      (is (= 143 (.waitFor ^Process (:process a))))
+      (finally
+        (end a)
+        (end b)))))
+
+(deftest nonsense-about-a-cluster-is-answered-by-a-sentence
+  (are [expected words] (= [2 expected] (apply asked words))
+    "usage: bin/magnetar cluster status|leave|stop [PID|NODE]" ["cluster"]
+    "usage: bin/magnetar cluster status|leave|stop [PID|NODE]" ["cluster" "start" "1"]
+    "usage: bin/magnetar cluster status|leave|stop [PID|NODE]" ["cluster" "status" "1" "2"]
+    "There is no process 2147483646." ["cluster" "stop" "2147483646"]
+    "No program that runs with --node no@such is here. Name the number of a process, as `jps` lists them." ["cluster" "leave" "no@such"]
+    "`cluster` wants the number of a process, as `jps` lists them, or the name of a node; this is \"till\"." ["cluster" "status" "till"])
+  (let [[exit err] (asked "inspect" "1" "top" "--nodes")]
+    (is (= 2 exit))
+    (is (str/starts-with? err "`--nodes` goes with the number of a process, and the view tree or none.\nusage: "))))
 
 (deftest nodes-use-the-certificates-of-files
   (let [folder (temporary-folder)

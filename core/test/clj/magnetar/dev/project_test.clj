@@ -203,7 +203,7 @@
       "magnetar: there is no command `fly`; `bin/magnetar help` lists them." ["help" "fly"])))
 
 (deftest each-command-says-what-it-takes
-  (doseq [command ["demo" "run" "repl" "test" "lint" "bench" "proofs" "hops" "layers" "classpath" "version" "help"]
+  (doseq [command ["demo" "run" "repl" "cluster" "test" "lint" "bench" "proofs" "hops" "layers" "classpath" "version" "help"]
           :let [[text :as texts] (map :out [(magnetar command "--help") (magnetar command "-h") (magnetar "help" command)])]]
     (is (str/starts-with? text (str "bin/magnetar " command)) command)
     (is (apply = texts) command)))

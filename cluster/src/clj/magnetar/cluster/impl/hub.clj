@@ -7,6 +7,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.session :as session]
+   [magnetar.cluster.impl.status :as status]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
@@ -197,14 +198,16 @@
       (! hub [:frame from bytes]))))
 
 (defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable notify]} self-member]
-  (let [streams (Streams. (work-of spawnable))]
+  (let [streams (Streams. (work-of spawnable))
+        refused (atom {})]
+    (status/keep-streams streams refused)
     {:network network
      :streams streams
      :self-member self-member
      :notify notify
      :names (atom {}) ; from a member to the name that it has proved to have
      :held (atom {}) ; from a name to the member that is connected under it, and the session
-     :refused (atom {}) ; from the name of a member to its id and why it was not let in
+     :refused refused ; from the name of a member to its id and why it was not let in
      :cookie cookie
      :limit limit
      :largest largest

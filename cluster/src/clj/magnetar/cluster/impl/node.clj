@@ -5,7 +5,11 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.hub :as hub]
+   [magnetar.cluster.impl.questions :as questions]
+   [magnetar.cluster.impl.status :as status]
+   [magnetar.cluster.impl.trees :as trees]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.inspect.cluster :as inspect]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
@@ -46,17 +50,26 @@
                [tag node (if why {:reason why} {})]
                [tag node])))))
 
+(defn- leave
+  "Ends what the membership has started; each may be nil."
+  [hub trees]
+  (some-> hub hub/stop)
+  (some-> trees trees/stop)
+  (status/end)
+  (Peers/setName nil))
+
 (defn- init [{:keys [name network] :as options}]
   (actor/flag :trap-exit true)
   (if-not (Peers/setName name)
     [:error [:named-already (Peers/name)]]
     (let [me (self)
-          [how x] (hub/start-link (assoc options :notify #(! me [::event %])))
+          _ (status/begin network)
+          [how x] (hub/start-link (assoc options :notify #(do (status/note %) (! me [::event %]))))
           refused (when (= :ok how) (settled network))]
       (cond
-        (= :error how) (do (Peers/setName nil) [:error x])
-        refused (do (hub/stop x) (Peers/setName nil) [:error [:refused refused]])
-        :else [:ok {:hub x :network network :watchers {}}]))))
+        (= :error how) (do (leave nil nil) [:error x])
+        refused (do (leave x nil) [:error [:refused refused]])
+        :else [:ok {:hub x :trees (trees/start-link) :network network :watchers {}}]))))
 
 ;; ---- the server
 
@@ -77,14 +90,17 @@
       (:connect :disconnect) (do (! hub [:ask kind x from]) [:noreply state])
       [:reply [:error :unknown-request] state])))
 
-(defn- handle-info [message {:keys [hub] :as state}]
+(defn- handle-info [message {:keys [hub trees] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
     (case kind
       ::event (if (= :refused (first x))
                 (do (reports/report "the cluster" (ex-info (second x) {})) [:stop [:refused (second x)] state])
                 (do (tell state x) [:noreply state]))
       :DOWN [:noreply (unwatch state pid)]
-      :EXIT (if (= hub x) [:stop y (dissoc state :hub)] [:noreply state])
+      :EXIT (condp = x
+              hub [:stop y (dissoc state :hub)]
+              trees [:noreply (assoc state :trees (trees/start-link))]
+              [:noreply state])
       [:noreply state])))
 
 (defn- tell-the-rest [state]
@@ -92,11 +108,12 @@
     [::event x] (do (tell state x) (recur state))
     (after 0 nil)))
 
-(defn- terminate [_ {:keys [hub] :as state}]
-  (when hub
-    (hub/stop hub))
+(defn- terminate [_ {:keys [hub trees] :as state}]
+  (some-> hub hub/stop)
   (tell-the-rest state)
-  (Peers/setName nil))
+  (leave nil trees))
+
+(inspect/answer-with questions/answer)
 
 (def ^:private callbacks
   {:init init

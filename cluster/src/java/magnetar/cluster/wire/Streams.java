@@ -47,6 +47,12 @@ public final class Streams implements Transport {
         c.down();
     }
 
+    /** How many bytes wait for the other node; -1 if the connection has ended. */
+    public int queued(Connection c) {
+        Stream stream = streams.get(c);
+        return stream == null ? -1 : stream.size();
+    }
+
     @Override
     public void send(Connection to, Signal signal) {
         Stream stream = streams.get(to);

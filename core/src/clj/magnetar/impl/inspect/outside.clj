@@ -162,7 +162,9 @@
   {:dump {:event "magnetar.Dump" :patience-s 5}
    :top {:event "magnetar.Top" :patience-s 5}
    :leaks {:event "magnetar.Leaks" :patience-s 30}
-   :why {:event "magnetar.Why" :patience-s 5}})
+   :why {:event "magnetar.Why" :patience-s 5}
+   :cluster {:event "magnetar.Cluster" :patience-s 6}
+   :leave {:event "magnetar.Cluster" :patience-s 30}})
 
 (def ^:private answer-limit-s
   "How many seconds an answer may take in all."
@@ -292,7 +294,8 @@
         (await-answer pid name question about)))))
 
 (defn ask
-  "What the program with this process number answers to the question: :dump, :top or :leaks, or :why with the name that it is about."
+  "What the program with this process number answers to the question: :dump, :top or :leaks, :why with the name that it is about, or :cluster or
+  :leave with what is asked about the cluster."
   [pid question & [about]]
   (check-process pid)
   (let [{:magnetar/keys [failed] :as answer}

@@ -118,7 +118,9 @@
     (str name " " levels (if (= 1 levels) " level" " levels") " more")
     (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more")))))
 
-(defn- seconds [ms]
+(defn seconds
+  "The time in words."
+  [ms]
   (if (< (long ms) 1000) (str ms " ms") (format "%.1f s" (/ (long ms) 1e3))))
 
 (defn doing

@@ -88,6 +88,11 @@ public final class RecorderEvents {
     @Description("What magnetar.inspect/why-stuck returns for those with the name in the setting `name`, as text in several parts")
     private static final class Why extends Answer {}
 
+    @Name("magnetar.Cluster")
+    @Label("The cluster that the Magnetar program is a node of")
+    @Description("What the program answers to the question in the setting `name`: status, trees, or leave, by which it leaves; as text in several parts")
+    private static final class Cluster extends Answer {}
+
     /**
      * A question. The function {@code text} of its namespace returns the answer as EDN. It gets the setting
      * {@code name} of the event, if the recording has one.
@@ -96,7 +101,8 @@ public final class RecorderEvents {
         DUMP("dump", Dump.class, Dump::new),
         TOP("top", Top.class, Top::new),
         LEAKS("leaks", Leaks.class, Leaks::new),
-        WHY("why", Why.class, Why::new);
+        WHY("why", Why.class, Why::new),
+        CLUSTER("cluster", Cluster.class, Cluster::new);
 
         private final String namespace;
         private final String event;
@@ -203,6 +209,7 @@ public final class RecorderEvents {
                     FlightRecorder.addPeriodicEvent(Top.class, Question.TOP::ask);
                     FlightRecorder.addPeriodicEvent(Leaks.class, Question.LEAKS::ask);
                     FlightRecorder.register(Why.class);
+                    FlightRecorder.register(Cluster.class);
                 }
 
                 @Override

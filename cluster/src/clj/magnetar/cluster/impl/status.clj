@@ -1,0 +1,134 @@
+(ns magnetar.cluster.impl.status
+  "What this node knows of the others: which are connected and since when, which were lost or refused, how much waits for each.
+
+  The server of the membership writes it, and any thread reads it without a call, so it is told also when that server is stuck."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.function Supplier)
+   (magnetar.cluster.wire Streams)
+   (magnetar.kernel.fiber PerEnvironment)
+   (magnetar.kernel.network Member Network)
+   (magnetar.kernel.process Peer Peers)))
+
+(set! *warn-on-reflection* true)
+
+;; A map of each node of a simulation, and of this JVM:
+;;   :began    when the membership began, in nanoseconds, as all times here
+;;   :network  the network
+;;   :streams  the streams to the others
+;;   :refused  an atom: from the name of a member to its id and why it was not let in
+;;   :since    from the name of a connected node to when it was connected
+;;   :lost     from the name of a node to {:at when :why :left or :lost, if it is known}
+;;   :silent   from the name of a node to the first question that it has not answered
+(defonce ^:private ^PerEnvironment here (PerEnvironment/of (reify Supplier (get [_] (atom nil)))))
+
+(defn- known []
+  (.current here))
+
+(def ^:private most-lost
+  "How many lost nodes are remembered."
+  32)
+
+;; ---- writing
+
+(defn begin
+  "The membership begins, over this network."
+  [network]
+  (reset! (known) {:began (clock/now) :network network :since {} :lost {} :silent {}})
+  nil)
+
+(defn end
+  "The membership has ended."
+  []
+  (reset! (known) nil)
+  nil)
+
+(defn keep-streams
+  "The hub has these streams, and keeps in the atom which members were refused."
+  [streams refused]
+  (swap! (known) #(when % (assoc % :streams streams :refused refused)))
+  nil)
+
+(defn- youngest
+  "The last ones of the lost nodes."
+  [lost]
+  (if (< (long most-lost) (count lost))
+    (dissoc lost (key (apply min-key (comp :at val) lost)))
+    lost))
+
+(defn- after-event [state [what node why] now]
+  (case what
+    :up (-> state (update :since assoc node now) (update :lost dissoc node))
+    :down (-> state
+              (update :since dissoc node)
+              (update :silent dissoc node)
+              (update :lost #(youngest (assoc % node (cond-> {:at now} why (assoc :why why))))))
+    state))
+
+(defn note
+  "An event of the hub, such as [:up node]."
+  [event]
+  (let [now (clock/now)]
+    (swap! (known) #(when % (after-event % event now))))
+  nil)
+
+(defn note-answer
+  "The node has answered, or not, what it was asked at this time."
+  [node answered? at]
+  (swap! (known) (fn [state]
+                   (cond
+                     (nil? state) nil
+                     answered? (update state :silent dissoc node)
+                     :else (update-in state [:silent node] (fnil min at) at))))
+  nil)
+
+;; ---- reading
+
+(defn- ms-since [at]
+  (quot (- (clock/now) (long at)) 1000000))
+
+(defn silent-ms
+  "For how long the node has not answered; nil if it does."
+  [node]
+  (some-> (get-in @(known) [:silent node]) ms-since))
+
+(defn- queued
+  "How many bytes wait for the node; nil if the connection has ended meanwhile."
+  [^Streams streams ^Peer peer]
+  (when-some [connection (.connection peer)]
+    (let [n (.queued streams connection)]
+      (when-not (neg? n) n))))
+
+(defn- connected [{:keys [since streams]} ^Peer peer]
+  (let [node (.name peer)
+        at (since node)
+        bytes (when streams (queued streams peer))]
+    (cond-> {:node node}
+      at (assoc :since-ms (ms-since at))
+      bytes (assoc :queued bytes))))
+
+(defn- lost [connected [node {:keys [at why]}]]
+  (when-not (connected node)
+    (cond-> {:node node :since-ms (ms-since at)} why (assoc :why why))))
+
+(defn- refusals
+  "Of the members that are in the network still."
+  [^Network network refused]
+  (let [there (into #{} (map #(.id ^Member %)) (some-> (.view network) .members))]
+    (sort-by :node (for [[node [id why]] refused :when (there id)]
+                     {:node node :why why}))))
+
+(defn now
+  "What is known: {:node this one's name :address :since-ms :nodes :lost :refused}, the last three vectors of maps with :node. nil in no cluster."
+  []
+  (when-some [{:keys [^Network network began refused] :as state} (when (not= Peers/NO_NAME (Peers/name)) @(known))]
+    (let [nodes (mapv #(connected state %) (Peers/connected))]
+      {:node (Peers/name)
+       :address (.address network)
+       :since-ms (ms-since began)
+       :nodes nodes
+       :lost (vec (sort-by :node (keep #(lost (set (map :node nodes)) %) (:lost state))))
+       :refused (vec (some->> refused deref (refusals network)))})))

@@ -1,0 +1,124 @@
+(ns magnetar.cluster.status-test
+  "What a node tells of its cluster when it is asked from outside, on nodes of a simulation."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [spawn]]
+   [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.node :as node]
+   [magnetar.cluster.impl.questions :as questions]
+   [magnetar.cluster.impl.trees :as trees]
+   [magnetar.gen-server :as gs]
+   [magnetar.report :as report]
+   [magnetar.sys :as sys]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+(defn- start
+  "Starts the node over the simulated network; :ok, or why not."
+  [net node & [options]]
+  (mt/start-node node)
+  (mt/on-node node #(let [[how x] (node/start (merge {:name (str (name node) "@sim")
+                                                      :network (mt/endpoint net node)
+                                                      :cookie (.getBytes "0123456789abcdef")}
+                                                     options))]
+                      (if (= :ok how) :ok x))))
+
+(defn- asked [node question]
+  (mt/on-node node #(questions/answer question)))
+
+(defn- connected? [node n]
+  (mt/wait-until #(= n (count (mt/on-node node cluster/nodes))) {:timeout 60000}))
+
+(defn- names [{:keys [nodes lost refused]}]
+  (mapv #(mapv :node %) [nodes lost refused]))
+
+(deftest a-node-tells-which-others-are-connected-and-which-were-lost
+  (let [[before during after] (mt/simulate {:seed 1}
+                                (let [net (mt/network)]
+                                  (run! #(start net %) [:a :b :c])
+                                  (connected? :a 2)
+                                  (let [before (asked :a "status")
+                                        _ (mt/cut net [:a] [:b])
+                                        _ (connected? :a 1)
+                                        during (asked :a "status")]
+                                    (mt/heal net)
+                                    (connected? :a 2)
+                                    [before during (asked :a "status")])))]
+    (is (= ["a@sim" [["b@sim" "c@sim"] [] []]] [(:node before) (names before)]))
+    (is (every? #(and (nat-int? (:since-ms %)) (nat-int? (:queued %))) (:nodes before)))
+    (is (= [["c@sim"] ["b@sim"] []] (names during)))
+    (is (= [["b@sim" "c@sim"] [] []] (names after)))
+    (is (< (:since-ms (first (:nodes after))) (:since-ms (second (:nodes after)))))))
+
+(deftest a-node-without-the-cookie-is-told-as-refused
+  (let [hook (fn [_])]
+    (report/add-hook :failure hook)
+    (try
+      (let [{[{:keys [node why]}] :refused :as status}
+            (mt/simulate {:seed 1}
+              (let [net (mt/network)]
+                (run! #(start net %) [:a])
+                (start net :b {:cookie (.getBytes "fedcba9876543210")})
+                (mt/wait-until #(seq (:refused (asked :a "status"))) {:timeout 60000})
+                (asked :a "status")))]
+        (is (= [] (:nodes status)))
+        (is (re-find #"has another cookie" (str why)) (str node)))
+      (finally (report/remove-hook :failure hook)))))
+
+(deftest a-program-in-no-cluster-has-no-status
+  (is (nil? (questions/answer "status")))
+  (is (= [:ok nil]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (start net :a)
+             [(mt/on-node :a cluster/stop) (asked :a "status")])))))
+
+(deftest a-node-leaves-when-it-is-asked-to
+  (is (= [{:node "a@sim" :left true} nil []]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (run! #(start net %) [:a :b])
+             (connected? :b 1)
+             (let [left (asked :a "leave")]
+               (connected? :b 0)
+               [left (asked :a "status") (mt/on-node :b cluster/nodes)]))))))
+
+(deftest the-trees-of-the-other-nodes-are-shown-and-a-silent-one-as-silent
+  (let [[[b c] [silent other] [longer _]] (mt/simulate {:seed 1}
+                                           (let [net (mt/network)
+                                                 trees-of-others #(:trees (asked :a "trees"))]
+                                             (run! #(start net %) [:a :b :c])
+                                             (mt/on-node :b (fn [] (actor/register :counter (spawn #(actor/receive :end nil))) nil))
+                                             (connected? :a 2)
+                                             (let [before (trees-of-others)]
+                                               (mt/on-node :c (fn [] (actor/exit (actor/whereis trees/server-name) :kill) nil))
+                                               (mt/on-node :b #(sys/suspend trees/server-name))
+                                               (let [during (trees-of-others)]
+                                                 (trees-of-others)
+                                                 [before during (trees-of-others)]))))]
+    (is (= ["b@sim" "c@sim"] (map :node [b c])))
+    (is (some #(str/includes? % ":counter") (:lines b)))
+    (is (not-any? #(str/includes? % ":counter") (:lines c)))
+    (is (= {:node "b@sim"} (dissoc silent :silent-ms)))
+    (is (<= 3000 (long (:silent-ms silent)) 4000))
+    (is (<= 6000 (long (:silent-ms longer)) 12000))
+    (is (some #(str/includes? % "magnetar.cluster/trees") (:lines other)) "its server was started again")))
+
+(deftest what-is-shown-is-bounded
+  (is (= 501 (count (trees/bounded (str/join "\n" (range 10000))))))
+  (is (= ".. and more" (peek (trees/bounded (str/join "\n" (range 10000))))))
+  (is (= [200] (map count (trees/bounded (str/join (repeat 1000000 "x"))))))
+  (is (= ["?[31mred :bö 日本"] (trees/bounded "\u001b[31mred :bö 日本")) "no command of a terminal"))
+
+(deftest the-server-of-trees-knows-one-request
+  (is (= [[:error :unknown-request] [:error :unknown-request] :tree]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (start net :a)
+             (mt/on-node :a (fn []
+                              (gs/cast trees/server-name :x)
+                              [(gs/call trees/server-name 'clojure.core/eval)
+                               (gs/call trees/server-name [:tree 1000000])
+                               (first (gs/call trees/server-name :tree))])))))))
