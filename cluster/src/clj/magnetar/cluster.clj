@@ -34,7 +34,8 @@
    [magnetar.cluster.impl.node :as node]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.contexts :as contexts])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress)
@@ -65,6 +66,17 @@
 (defn- duration-pair? [{:keys [after every] :as x}]
   (and (map? x) (pos-int? after) (pos-int? every)))
 
+(defn- tls? [x]
+  (or (instance? SSLContext x)
+      (and (map? x) (= #{:certfile :keyfile :cacertfile} (set (keys x))) (every? string? (vals x)))))
+
+(defn- context
+  "The context of the files, or this one."
+  ^SSLContext [tls]
+  (if (map? tls)
+    (contexts/current (contexts/source tls))
+    tls))
+
 (defn- check-options [options]
   (arguments/options "cluster/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
   (when-not (name? (:name options))
@@ -73,7 +85,7 @@
   (check :peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port" options)
   (check :dns string? "a name of DNS" options)
   (check :insecure boolean? "true or false" options)
-  (check :tls #(instance? SSLContext %) "a javax.net.ssl.SSLContext" options)
+  (check :tls tls? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
   (check :detect duration-pair? "{:after ms :every ms}" options)
   (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
   (check :buffer pos-int? "a number of bytes" options)
@@ -115,7 +127,7 @@
       peers (doto (.peers (mapv #(socket-address :peers %) peers)))
       dns (doto (.dns dns nil))
       multicast (doto (.multicast (socket-address :multicast multicast)))
-      tls (doto (.tls tls))
+      tls (doto (.tls (context tls)))
       detect (doto (.detect (long (:after detect)) (long (:every detect)))))))
 
 (defn- prepared
@@ -157,7 +169,8 @@
     :peers        a list of host:port, at which other nodes may be
     :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
     :multicast    host:port, at which nodes find each other by UDP; instead of :peers
-    :tls          a javax.net.ssl.SSLContext with a certificate that the others trust: TLS 1.3
+    :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
+                  the authority of all nodes' certificates; or a javax.net.ssl.SSLContext. TLS 1.3 on both sides
     :insecure     true allows a :bind outside of the loopback address without :tls
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
                   every so often. Default {:after 8000 :every 2000}

@@ -3,9 +3,9 @@
 
   magnetar.cluster is on the class path only then, so its functions are found by their names."
   (:require
-   [clojure.string :as str]
-   [magnetar.net.contexts :as contexts])
+   [clojure.string :as str])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io IOException)))
 
 (set! *warn-on-reflection* true)
@@ -52,12 +52,6 @@
     (not (apply = (map some? [certfile keyfile cacertfile])))
     (refuse "TLS of a node needs --certfile, --keyfile and --cacertfile together: its certificate, the key of it, and the authority of all nodes.")))
 
-(defn- context-of [options]
-  (try
-    (contexts/current (contexts/source options))
-    (catch clojure.lang.ExceptionInfo e
-      (refuse (str/replace (ex-message e) #"^:(\w+)" "--$1")))))
-
 (defn options
   "The options of `cluster/start` from the text of the command line: an option and its value a line each."
   [text]
@@ -65,7 +59,7 @@
         of-tls [:certfile :keyfile :cacertfile]]
     (check options)
     (cond-> (apply dissoc options of-tls)
-      (:certfile options) (assoc :tls (context-of (select-keys options of-tls))))))
+      (:certfile options) (assoc :tls (select-keys options of-tls)))))
 
 ;; ---- start
 
@@ -87,6 +81,7 @@
   (let [[how why] (try
                     ((of-cluster "start") options)
                     (catch IllegalArgumentException e (refuse (as-typed (ex-message e))))
+                    (catch ExceptionInfo e (refuse (as-typed (ex-message e)))) ; a file of TLS
                     (catch IOException e (refuse (ex-message e))))]
     (when (= :error how)
       (let [[_ sentence] (when (vector? why) why)]

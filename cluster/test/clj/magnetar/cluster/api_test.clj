@@ -134,6 +134,7 @@
     (is (re-find #"does not know :peer;.* Is :peers meant" (refusal (assoc good :peer []))))
     (is (= "`cluster/start`: :bind is an address host:port; this is \"7800\"." (refusal (assoc good :bind "7800"))))
     (is (= "`cluster/start`: :spawnable is a set of vars; this is [inc]." (refusal (assoc good :spawnable ['inc]))))
+    (is (re-find #":tls is a map of :certfile, :keyfile and :cacertfile" (refusal (assoc good :tls {:certfile "a"}))))
     (is (re-find #"outside of the loopback address, needs TLS" (refusal (assoc good :bind "10.1.2.3:0"))))
     (is (re-find #"has 5 bytes, and needs 16 or more" (refusal (assoc good :cookie "short"))))
     (is (= "`cluster/start`: :insecure is true or false; this is \"false\"." (refusal (assoc good :insecure "false"))))
