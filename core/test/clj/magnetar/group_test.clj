@@ -5,6 +5,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [exit receive]]
    [magnetar.global :as global]
+   [magnetar.impl.groups :as groups]
    [magnetar.otp.scenarios :as scenarios]
    [magnetar.pg :as pg]
    [magnetar.support :as support])
@@ -62,6 +63,9 @@
   (is (= :ok (pg/join ::late (scenarios/dead))))
   (is (= [] (pg/members ::late))))
 
+(defn- kept-groups []
+  (:local @(groups/groups)))
+
 (defn- read-back [pid]
   (edn/read-string {:readers actor/readers} (pr-str pid)))
 
@@ -74,7 +78,7 @@
     (pg/join ::read (read-back pid))
     (exit pid :kill)
     (is (= [] (pg/members ::read)))
-    (is (support/eventually (not (contains? @@#'pg/real-groups ::read))))))
+    (is (support/eventually (not (contains? (kept-groups) ::read))))))
 
 (deftest what-is-no-pid-joins-no-group
   (is (= [:magnetar/not-a-pid "`pg/join` wants a pid, or a collection of pids; this is [:logger]."]
@@ -88,6 +92,89 @@
     (is (= (set pids) (set (pg/members ::many))))
     (run! #(exit % :kill) pids)
     (is (= [] (pg/members ::many)))))
+
+;; ---- monitors of groups
+
+(deftest a-monitor-of-a-group-tells-who-joins-and-leaves
+  (let [[a b] (repeatedly scenarios/idle)]
+    (pg/join ::told a)
+    (let [[ref pids] (pg/monitor ::told)]
+      (is (= [a] pids))
+      (pg/join ::told [b a])
+      (pg/join ::other b)
+      (pg/leave ::told [a b b])
+      (exit a :kill)
+      (is (= [[ref :join ::told [b a]] [ref :leave ::told [a b]] [ref :leave ::told [a]]]
+             (repeatedly 3 #(receive x x))))
+      (is (= :ok (pg/demonitor ref)))
+      (pg/join ::told b)
+      (is (= [] (actor/flush))))))
+
+(deftest a-process-that-dies-leaves-as-often-as-it-has-joined
+  (let [a (scenarios/idle)
+        [ref _] (pg/monitor ::often)]
+    (pg/join ::often [a a a])
+    (exit a :kill)
+    (is (= [[:join [a a a]] [:leave [a a a]]]
+           (repeatedly 2 #(receive [ref verb ::often pids] [verb pids]))))
+    (pg/demonitor ref)))
+
+(deftest a-monitor-of-the-scope-tells-of-all-groups
+  (let [[a b] (repeatedly scenarios/idle)]
+    (pg/join ::one a)
+    (let [[ref all] (pg/monitor-scope)]
+      (is (= {::one [a]} (select-keys all [::one ::two])))
+      (pg/join ::two b)
+      (pg/leave ::one a)
+      (is (= [[ref :join ::two [b]] [ref :leave ::one [a]]] (repeatedly 2 #(receive x x))))
+      (is (= :ok (pg/demonitor ref)))
+      (is (false? (pg/demonitor ref))))))
+
+(deftest a-demonitor-takes-its-messages-away-and-no-others
+  (let [a (scenarios/idle)
+        [[ref] [other]] (repeatedly 2 #(pg/monitor ::both))]
+    (pg/join ::both a)
+    (is (= :ok (pg/demonitor ref)))
+    (is (= [[other :join ::both [a]]] (actor/flush)))
+    (pg/demonitor other)))
+
+(deftest only-the-process-of-a-monitor-ends-it
+  (let [[ref _] (pg/monitor ::mine)]
+    (is (false? (actor/join (actor/spawn #(pg/demonitor ref)))))
+    (is (false? (pg/demonitor (actor/make-alias))))
+    (is (= :ok (pg/demonitor ref)))
+    (is (= [:magnetar/not-a-reference "`pg/demonitor` wants a reference that `pg/monitor` has returned; this is :mine."]
+           (sentence #(pg/demonitor :mine))))))
+
+(deftest nothing-is-kept-of-watchers-that-have-ended
+  (let [refs (mapv (fn [_] (actor/join (actor/spawn (fn [] [(first (pg/monitor ::w)) (first (pg/monitor-scope))])))) (range 20))
+        {:keys [watches watched]} @(groups/groups)]
+    (is (not-any? watches (flatten refs)))
+    (is (not (contains? watched [:group ::w])))))
+
+(deftest what-many-threads-change-is-told-in-order
+  (let [pids (vec (repeatedly 20 scenarios/idle))
+        [ref before] (pg/monitor ::busy)
+        work (mapv (fn [pid] (future (dotimes [_ 50] (pg/join ::busy pid) (pg/leave ::busy pid)) (pg/join ::busy pid))) pids)]
+    (run! deref work)
+    (loop [members (frequencies before)
+           n 0]
+      (is (every? #{1} (vals members)))
+      (if (< n (* 20 101))
+        (let [[verb [pid]] (receive [ref verb _ changed] [verb changed])]
+          (recur (if (= :join verb) (update members pid (fnil inc 0)) (dissoc members pid)) (inc n)))
+        (is (= (set pids) (set (keys members))))))
+    (pg/demonitor ref)))
+
+;; ---- groups of this node
+
+(deftest without-a-cluster-all-members-are-local
+  (let [a (scenarios/idle)]
+    (pg/join ::alone a)
+    (is (= [a] (pg/local-members ::alone) (pg/members ::alone)))
+    (is (some #{::alone} (pg/which-local-groups)))
+    (exit a :kill)
+    (is (not-any? #{::alone} (pg/which-local-groups)))))
 
 ;; ---- magnetar.global
 
@@ -126,8 +213,8 @@
 
 ;; ---- what the dead leave behind
 
-(defn- kept [v key-of pids]
-  (filter #(contains? @@v (key-of %)) pids))
+(defn- kept [all key-of pids]
+  (filter #(contains? all (key-of %)) pids))
 
 (defn- end [pid]
   (let [ref (actor/monitor pid)]
@@ -137,7 +224,7 @@
 (deftest nothing-is-kept-of-the-dead-once-a-monitor-has-told-of-the-death
   (let [pids (vec (repeatedly 20 scenarios/idle))
         key-of (fn [pid] [::kept pid])
-        kept-of (fn [pids] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
+        kept-of (fn [pids] (mapcat #(kept % key-of pids) [(kept-groups) @@#'global/real-names]))]
     (doseq [pid pids]
       (pg/join (key-of pid) pid)
       (global/register-name (key-of pid) pid))
@@ -175,8 +262,8 @@
     (run! #(exit % :kill) pids)
     (run! deref joins)
     (run! #(try (actor/join %) (catch Exception _)) pids)
-    (is (not (contains? @@#'pg/real-groups ::brief)))
-    (is (= [] (kept #'global/real-names (fn [pid] [::brief pid]) pids)))))
+    (is (not (contains? (kept-groups) ::brief)))
+    (is (= [] (kept @@#'global/real-names (fn [pid] [::brief pid]) pids)))))
 
 (deftest members-and-names-are-watched-by-no-process
   (let [pid (scenarios/idle)]

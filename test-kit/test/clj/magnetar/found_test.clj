@@ -6,6 +6,7 @@
    [magnetar.async :as a]
    [magnetar.global :as global]
    [magnetar.hunted :as hunted]
+   [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
    [magnetar.test :as mt]))
 
@@ -19,7 +20,7 @@
                          (pg/join :group (self)))
                        {:name n}))
     (a/<! (a/timeout 10))
-    (and (= [] (pg/members :group)) (= {} @(#'pg/groups)))))
+    (and (= [] (pg/members :group)) (= {} (:local @(groups/groups))))))
 
 (deftest a-process-that-is-killed-while-it-takes-a-global-name-leaves-no-name-behind
   (mt/check {:runs 400 :faults #{:kill} :fault-rate 0.03 :victims #(re-find #"taker" %)}

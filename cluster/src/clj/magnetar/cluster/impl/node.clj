@@ -4,6 +4,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.cluster.impl.groups :as groups]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.questions :as questions]
    [magnetar.cluster.impl.status :as status]
@@ -21,6 +22,14 @@
 (def ^:private settle-ms
   "How long a start waits for the nodes that are there already."
   5000)
+
+(def ^:private services
+  "Starts of the processes that join what this node knows with what the others know. Each returns a pid, linked to this one."
+  [groups/start-link trees/start-link])
+
+(def ^:private restart-ms
+  "How long a service that has failed is missing."
+  500)
 
 (defn nodes
   "The names of the nodes that this one is connected with."
@@ -50,11 +59,19 @@
                [tag node (if why {:reason why} {})]
                [tag node])))))
 
+(defn- start-service [state start]
+  (assoc-in state [:services (start)] start))
+
+(defn- stop-services [{:keys [services]}]
+  (doseq [pid (keys services)
+          :let [ref (actor/monitor pid)]]
+    (actor/exit pid :shutdown)
+    (receive [:DOWN ref _ _ _] nil)))
+
 (defn- leave
-  "Ends what the membership has started; each may be nil."
-  [hub trees]
+  "Leaves the network, if the hub is there."
+  [hub]
   (some-> hub hub/stop)
-  (some-> trees trees/stop)
   (status/end)
   (Peers/setName nil))
 
@@ -67,9 +84,9 @@
           [how x] (hub/start-link (assoc options :notify #(do (status/note %) (! me [::event %]))))
           refused (when (= :ok how) (settled network))]
       (cond
-        (= :error how) (do (leave nil nil) [:error x])
-        refused (do (leave x nil) [:error [:refused refused]])
-        :else [:ok {:hub x :trees (trees/start-link) :network network :watchers {}}]))))
+        (= :error how) (do (leave nil) [:error x])
+        refused (do (leave x) [:error [:refused refused]])
+        :else [:ok (reduce start-service {:hub x :network network :watchers {} :services {}} services)]))))
 
 ;; ---- the server
 
@@ -90,17 +107,24 @@
       (:connect :disconnect) (do (! hub [:ask kind x from]) [:noreply state])
       [:reply [:error :unknown-request] state])))
 
-(defn- handle-info [message {:keys [hub trees] :as state}]
+(defn- ended
+  "The state when a linked process has ended."
+  [{:keys [services] :as state} pid]
+  (if-some [start (services pid)]
+    (do
+      (actor/send-after restart-ms (self) [::restart start])
+      (update state :services dissoc pid))
+    state))
+
+(defn- handle-info [message {:keys [hub] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
     (case kind
       ::event (if (= :refused (first x))
                 (do (reports/report "the cluster" (ex-info (second x) {})) [:stop [:refused (second x)] state])
                 (do (tell state x) [:noreply state]))
       :DOWN [:noreply (unwatch state pid)]
-      :EXIT (condp = x
-              hub [:stop y (dissoc state :hub)]
-              trees [:noreply (assoc state :trees (trees/start-link))]
-              [:noreply state])
+      :EXIT (if (= hub x) [:stop y (dissoc state :hub)] [:noreply (ended state x)])
+      ::restart [:noreply (start-service state x)]
       [:noreply state])))
 
 (defn- tell-the-rest [state]
@@ -108,10 +132,11 @@
     [::event x] (do (tell state x) (recur state))
     (after 0 nil)))
 
-(defn- terminate [_ {:keys [hub trees] :as state}]
+(defn- terminate [_ {:keys [hub] :as state}]
+  (stop-services state)
   (some-> hub hub/stop)
   (tell-the-rest state)
-  (leave nil trees))
+  (leave nil))
 
 (inspect/answer-with questions/answer)
 

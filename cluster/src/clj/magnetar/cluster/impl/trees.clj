@@ -79,13 +79,6 @@
   []
   (second (gs/start-link callbacks nil {:name server-name})))
 
-(defn stop
-  "Ends the server, which is linked to this process, and waits until it has ended."
-  [pid]
-  (let [ref (actor/monitor pid)]
-    (actor/exit pid :shutdown)
-    (receive [:DOWN ref _ _ _] nil)))
-
 ;; ---- asking
 
 (def ^:private limit-ms

@@ -1,0 +1,150 @@
+(ns magnetar.cluster.groups-test
+  "Groups of processes over three simulated nodes: after cuts, crashes and kills all nodes know the same members."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [receive spawn]]
+   [magnetar.cluster.group-support :as support :refer [agreed idle join-again seen three]]
+   [magnetar.cluster.impl.groups :as server]
+   [magnetar.impl.groups :as groups]
+   [magnetar.pg :as pg]
+   [magnetar.scope :as scope]
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.fiber Fiber)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private runs (Long/getLong "magnetar.runs" 12))
+
+;; ---- what the nodes do
+
+(defn- drawn [n]
+  (.random (Fiber/current) (int n)))
+
+(defn- changed
+  "The pids of this node after one of them, or a new one, has joined, left or died."
+  [pids]
+  (let [pid (when (seq pids) (nth pids (drawn (count pids))))
+        group ([:x :y] (drawn 2))]
+    (case (long (if pid (drawn 5) 0))
+      0 (let [pid (idle)] (pg/join group [pid pid]) (conj pids pid))
+      (1 2) (do (pg/join group pid) pids)
+      3 (do (pg/leave group [pid pid]) pids)
+      4 (do (actor/exit pid :kill) (vec (remove #{pid} pids))))))
+
+(defn- work
+  "Starts a process on the node that changes its members n times."
+  [node n]
+  (mt/on-node node (fn []
+             (spawn (fn []
+                      (loop [pids [] n n]
+                        (when (pos? (long n))
+                          (scope/sleep (drawn 300))
+                          (recur (changed pids) (dec (long n)))))
+                      (receive :never nil)))
+             nil)))
+
+(defn- heard
+  "The members that a watcher knows after a message."
+  [all verb group pids]
+  (update all group (fn [members]
+                      (let [members (reduce (fn [m pid] (update m (support/id pid) (fnil (if (= :join verb) inc dec) 0))) members pids)]
+                        (into {} (remove (comp zero? val)) members)))))
+
+(defn- watch
+  "Starts a process on the node that follows all groups, and keeps what it knows in the atom."
+  [node known]
+  (mt/on-node node (fn []
+             (spawn (fn []
+                      (let [[ref all] (pg/monitor-scope)]
+                        (reset! known (update-vals all (fn [pids] (frequencies (map support/id pids)))))
+                        (loop []
+                          (receive [ref verb group pids] (swap! known heard verb group pids))
+                          (recur)))))
+             nil)))
+
+(defn- without-empty [all]
+  (into {} (filter (comp seq val)) all))
+
+(def ^:private quiet-ms
+  "Longer than a cut, the detector, a new session and a restart take together."
+  15000)
+
+(defn- all-agree?
+  "Do all nodes, and the watchers, know the same members after a while without changes and faults?"
+  [net watchers]
+  (mt/heal net)
+  (scope/sleep quiet-ms)
+  (mt/heal net)
+  (scope/sleep quiet-ms)
+  (let [truth (agreed (mt/nodes))]
+    (every? #(= truth % (without-empty truth)) (concat (map seen (mt/nodes)) (map (comp without-empty deref) watchers)))))
+
+(defn- same-members?
+  "Three nodes change members, during faults of the network."
+  []
+  (let [net (three)
+        watchers (vec (repeatedly 3 #(atom {})))]
+    (dorun (map watch [:a :b :c] watchers))
+    (run! #(work % 12) [:a :b :c])
+    (scope/sleep 2000)
+    (all-agree? net watchers)))
+
+(defn- same-members-after-a-crash?
+  "One of the nodes is crashed, and started again."
+  []
+  (let [net (three)
+        known (atom {})]
+    (watch :a known)
+    (run! #(work % 8) [:a :b :c])
+    (scope/sleep (drawn 2000))
+    (mt/crash-node :b)
+    (scope/sleep (drawn 3000))
+    (mt/restart-node :b)
+    (join-again net :b)
+    (work :b 5)
+    (all-agree? net [known])))
+
+(defn- checked [more program]
+  (mt/check* (merge {:runs runs :properties [] :repeats 1 :max-steps 3000000} more) program))
+
+(def ^:private disturbed {:faults #{:cut-link :flap} :fault-rate 0.01})
+
+(deftest all-nodes-know-the-same-members-after-cuts
+  (is (:passed (checked disturbed same-members?))))
+
+(deftest all-nodes-know-the-same-members-after-a-crash
+  (is (:passed (checked {} same-members-after-a-crash?))))
+
+(deftest a-server-that-is-killed-is-started-again
+  (is (:passed (checked {:faults #{:kill} :fault-rate 0.01 :max-faults 3 :victims #(re-find #":magnetar.cluster/groups" %)} same-members?))))
+
+;; ---- controls: each of these defects has to be found
+
+(defn- is-found [options program]
+  (is (some #(false? (:value (mt/simulate* (assoc options :seed %) program))) (range 1000))))
+
+(deftest a-member-that-outlives-its-node-is-found
+  (with-redefs [groups/lose (constantly nil)]
+    (is-found {} same-members-after-a-crash?)))
+
+(deftest a-join-that-is-lost-between-two-greetings-is-found
+  (with-redefs [server/discovered (fn [state peer]
+                                    (#'server/send-sync peer (groups/pairs (#'server/tell-changes state)))
+                                    (when-not (get-in state [:peers peer])
+                                      (#'server/discover peer))
+                                    (scope/sleep 100)
+                                    state)]
+    (is-found disturbed same-members?)))
+
+(deftest a-copy-that-is-not-of-the-instant-of-the-outbox-is-found
+  (let [take-outbox groups/take-outbox]
+    (with-redefs [groups/take-outbox (fn [server]
+                                       (let [local (:local @(groups/groups))]
+                                         (scope/sleep 50)
+                                         [(first (take-outbox server)) local]))]
+      (is-found disturbed same-members?))))
+
+(deftest a-watcher-that-is-not-told-of-a-node-is-found
+  (with-redefs [groups/replaced @#'groups/with-peer-members]
+    (is-found {} same-members-after-a-crash?)))

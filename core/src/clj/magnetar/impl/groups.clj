@@ -1,0 +1,368 @@
+(ns magnetar.impl.groups
+  "The groups of `magnetar.pg` that this node knows: its own members, the members that other nodes have told of, and
+  the watchers.
+
+  All is in one atom. Invariants:
+
+  - Each change is one swap. The same swap adds what has to be told: for watchers to :notices, and for the server that
+    joins the nodes of a cluster to :outbox. So both learn of the changes in their order.
+  - At most one thread hands notices out. It sets :delivering, and removes it only in a swap that finds no notices. A
+    thread that adds notices sees the mark, or hands them out itself.
+  - The server takes the outbox in the swap that reads the local members. So a copy of the members contains exactly
+    the changes that were taken until then.
+  - What other nodes have told is changed by that server only, and goes with it."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.owned :as owned]
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.fiber Simulated)
+   (magnetar.kernel.process Pid Send)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private empty-state
+  {:local {}    ; from a group to a map from its pids to {:times :clean-up}; the process owns the clean-up
+   :peers {}    ; from the server of another node to a map from a group to a map from its pids to how often
+   :remote {}   ; from a group to the set of peers that have members of it
+   :watches {}  ; from the alias of a watcher to {:what :pid :clean-up}; :what is :all or [:group group]
+   :watched {}  ; the inverse
+   :notices []  ; pairs of a reference and a message
+   :outbox []}) ; triples as [:join group pids]
+
+(defonce ^:private real-groups (atom empty-state))
+
+(defn groups
+  "The atom with the groups of this node."
+  []
+  (environment/local real-groups ::groups empty-state))
+
+;; ---- telling
+
+(defn- told
+  "The state with the notices for the watchers of a group."
+  [{:keys [watched] :as state} verb group pids]
+  (let [refs (concat (watched :all) (watched [:group group]))]
+    (if (and (seq pids) (seq refs))
+      (update state :notices into (map (fn [ref] [ref [ref verb group pids]])) refs)
+      state)))
+
+(defn- published
+  "The state with what has to be told of a change of the local members."
+  [{:keys [server] :as state} verb group pids]
+  (cond-> (told state verb group pids)
+    (and server (seq pids)) (update :outbox conj [verb group pids])))
+
+(defn- begun [{:keys [delivering notices] :as state}]
+  (if (or delivering (empty? notices)) state (assoc state :delivering true :notices [])))
+
+(defn- continued [{:keys [notices] :as state}]
+  (if (seq notices) (assoc state :notices []) (dissoc state :delivering)))
+
+(defn- send-all [groups notices]
+  (try
+    (doseq [[ref message] notices]
+      (Send/signal ref message))
+    (catch Throwable e
+      (swap! groups dissoc :delivering)
+      (throw e))))
+
+(defn- hand-out
+  "Sends the notices, unless another thread does. Never waits."
+  [groups]
+  (Simulated/switchPoint)
+  (let [[before after] (swap-vals! groups begun)]
+    (when-not (or (:delivering before) (not (:delivering after)))
+      (loop [notices (:notices before)]
+        (send-all groups notices)
+        (let [[before _] (swap-vals! groups continued)]
+          (when (seq (:notices before))
+            (recur (:notices before))))))))
+
+(defn- change
+  "Changes the state, and lets all learn of it; returns the states before and after. Never waits."
+  [groups f & args]
+  (let [[before after :as both] (apply swap-vals! groups f args)]
+    (when (seq (:notices after))
+      (hand-out groups))
+    (when-not (or (= [] (:outbox after)) (identical? (:outbox before) (:outbox after)))
+      (Send/signal (:server after) [:changed]))
+    both))
+
+;; ---- members of this node
+
+(defn- with-members
+  "The map with the members of a group. A group without members is removed."
+  [all group members]
+  (if (seq members) (assoc all group members) (dissoc all group)))
+
+(defn- with
+  "The members after a process has joined; the clean-up of its first time is kept."
+  [members [pid clean-up]]
+  (update members pid #(if % (update % :times inc) {:times 1 :clean-up clean-up})))
+
+(defn- without
+  "The members and the removed pids, after a process has left once."
+  [[members removed :as both] pid]
+  (let [{:keys [times] :or {times 0}} (get members pid)]
+    (case (long times)
+      0 both
+      1 [(dissoc members pid) (conj removed pid)]
+      [(update-in members [pid :times] dec) (conj removed pid)])))
+
+(defn- joined [state group entries]
+  (-> (update state :local with-members group (reduce with (get-in state [:local group]) entries))
+      (published :join group (mapv first entries))))
+
+(defn- left [state group pids]
+  (let [[members removed] (reduce without [(get-in state [:local group]) []] pids)]
+    (-> (update state :local with-members group members)
+        (published :leave group removed))))
+
+(defn- died [state group pid]
+  (left state group (repeat (get-in state [:local group pid :times] 0) pid)))
+
+(defn- own-clean-up
+  "[pid clean-up] of a process that lives, which owns the clean-up; else nil."
+  [groups group pid]
+  (let [clean-up (owned/clean-up #(change groups died group %))]
+    (when (owned/own pid clean-up)
+      [pid clean-up])))
+
+(defn- confirm-join
+  "The process has joined. It disowns a clean-up that the group does not need, since it is a member already."
+  [groups group members [pid clean-up]]
+  (when-not (identical? clean-up (:clean-up (members pid)))
+    (owned/disown pid clean-up))
+  (when (owned/dying? pid)
+    (change groups died group pid)))
+
+(defn join
+  "Adds the processes to the group, as often as they are listed."
+  [group pids]
+  (let [groups (groups)
+        clean-ups (into {} (keep #(own-clean-up groups group %)) (distinct pids))
+        [_ after] (change groups joined group (keep #(find clean-ups %) pids))]
+    (run! #(confirm-join groups group (get-in after [:local group]) %) clean-ups)))
+
+(defn leave
+  "Removes the processes from the group, as often as they are listed; true if one was a member."
+  [group pids]
+  (let [[before after] (map #(get-in % [:local group]) (change (groups) left group pids))]
+    (doseq [pid (distinct pids)
+            :when (and (contains? before pid) (not (contains? after pid)))]
+      (owned/disown pid (:clean-up (before pid))))
+    (boolean (some #(contains? before %) pids))))
+
+;; ---- members of other nodes
+
+(defn- peer-members [{:keys [peers]} peer group]
+  (get-in peers [peer group]))
+
+(defn- with-peer-members
+  "The state in which the group has these members at the peer, as a map from a pid to how often."
+  [state peer group members]
+  (let [servers (get-in state [:remote group] #{})]
+    (-> (update-in state [:peers peer] with-members group members)
+        (update :remote with-members group (if (seq members) (conj servers peer) (disj servers peer))))))
+
+(defn- less
+  "How often each pid is in `a` beyond how often it is in `b`."
+  [a b]
+  (reduce (fn [rest [pid times]]
+            (let [n (- (long (rest pid 0)) (long times))]
+              (if (pos? n) (assoc rest pid n) (dissoc rest pid))))
+          (or a {})
+          b))
+
+(defn- listed [members]
+  (into [] (mapcat (fn [[pid times]] (repeat times pid))) members))
+
+(defn- known? [{:keys [peers]} peer]
+  (contains? peers peer))
+
+(defn- peer-joined [state peer group pids]
+  (if (known? state peer)
+    (-> (with-peer-members state peer group (merge-with + (peer-members state peer group) (frequencies pids)))
+        (told :join group pids))
+    state))
+
+(defn- leaving
+  "How often each pid leaves that has to, of the members that there are."
+  [members pids]
+  (into {}
+        (keep (fn [[pid times]] (when-some [most (get members pid)] [pid (min (long times) (long most))])))
+        (frequencies pids)))
+
+(defn- peer-left-one [state peer pids group]
+  (let [members (peer-members state peer group)
+        leaving (leaving members pids)]
+    (-> (with-peer-members state peer group (less members leaving))
+        (told :leave group (listed leaving)))))
+
+(defn- peer-left [state peer groups pids]
+  (if (known? state peer)
+    (reduce #(peer-left-one %1 peer pids %2) state groups)
+    state))
+
+(defn- replaced
+  "The state in which the group has these members at the peer instead of the ones that it had."
+  [state peer group members]
+  (let [before (peer-members state peer group)]
+    (-> (with-peer-members state peer group members)
+        (told :leave group (listed (less before members)))
+        (told :join group (listed (less members before))))))
+
+(defn- peer-synced [state peer all]
+  (let [all (update-vals (into {} all) frequencies)]
+    (reduce (fn [state group] (replaced state peer group (all group)))
+            (update-in state [:peers peer] #(or % {}))
+            (distinct (concat (keys (get-in state [:peers peer])) (keys all))))))
+
+(defn- peer-gone [state peer]
+  (update (peer-synced state peer {}) :peers dissoc peer))
+
+(defn- all-gone [{:keys [peers] :as state}]
+  (reduce peer-gone state (keys peers)))
+
+;; ---- the server
+
+(defn- attached [state server]
+  (assoc (all-gone state) :server server :outbox []))
+
+(defn- detached [state server]
+  (if (= server (:server state))
+    (-> (all-gone state) (dissoc :server) (assoc :outbox []))
+    state))
+
+(defn attach
+  "From now on the process is the server that tells other nodes of changes. It is sent [:changed] when the outbox has
+  something. What other nodes have told goes with it."
+  [server]
+  (let [groups (groups)]
+    (owned/own server (owned/clean-up #(change groups detached %)))
+    (change groups attached server)
+    nil))
+
+(defn- as-server
+  "Changes the state if the process is the server still; it may have been killed."
+  [server f & args]
+  (change (groups) (fn [state] (if (= server (:server state)) (apply f state args) state)))
+  nil)
+
+(defn take-outbox
+  "Empties the outbox of the server. What was in it, and the local members after that, for `pairs`."
+  [server]
+  (let [[{:keys [local outbox] :as before} _] (swap-vals! (groups) #(if (= server (:server %)) (assoc % :outbox []) %))]
+    [(if (= server (:server before)) outbox []) local]))
+
+(defn pairs
+  "The local members as pairs of a group and its pids."
+  [local]
+  (mapv (fn [[group members]] [group (listed (update-vals members :times))]) local))
+
+(defn meet
+  "From now on the peer, the server of another node, may tell of its members."
+  [server peer]
+  (as-server server update-in [:peers peer] #(or % {})))
+
+(defn peer-joins
+  "Members have joined the group on the node of the peer. A peer that is not known is ignored."
+  [server peer group pids]
+  (as-server server peer-joined peer group pids))
+
+(defn peer-leaves
+  "Members have left the groups on the node of the peer. A peer that is not known is ignored."
+  [server peer groups pids]
+  (as-server server peer-left peer groups pids))
+
+(defn peer-syncs
+  "The members of the peer's node are these, as pairs of a group and pids."
+  [server peer all]
+  (as-server server peer-synced peer all))
+
+(defn lose
+  "The peer is gone, with its members."
+  [server peer]
+  (as-server server peer-gone peer))
+
+;; ---- looks
+
+(defn- local-members-in [{:keys [local]} group]
+  (into []
+        (mapcat (fn [[^Pid pid {:keys [times]}]] (when (.isAlive pid) (repeat times pid))))
+        (local group)))
+
+(defn- members-in [{:keys [remote] :as state} group]
+  (into (local-members-in state group)
+        (mapcat #(listed (peer-members state % group)))
+        (remote group)))
+
+(defn local-members
+  "The pids of the live local members of the group, each as often as it has joined."
+  [group]
+  (local-members-in @(groups) group))
+
+(defn members
+  "The pids of the members of the group, the live ones of this node first."
+  [group]
+  (members-in @(groups) group))
+
+(defn which-local-groups
+  "The groups that have live local members."
+  []
+  (let [state @(groups)]
+    (filterv #(seq (local-members-in state %)) (keys (:local state)))))
+
+(defn which-groups
+  "The groups that have members."
+  []
+  (let [{:keys [local remote] :as state} @(groups)]
+    (filterv #(seq (members-in state %)) (distinct (concat (keys local) (keys remote))))))
+
+;; ---- watchers
+
+(defn- with-watch [state ref {:keys [what] :as watch}]
+  (-> (assoc-in state [:watches ref] watch)
+      (update-in [:watched what] (fnil conj #{}) ref)))
+
+(defn- without-watch [{:keys [watches] :as state} ref]
+  (if-some [{:keys [what]} (watches ref)]
+    (-> (update state :watches dissoc ref)
+        (update :watched with-members what (disj (get-in state [:watched what]) ref)))
+    state))
+
+(defn- watch
+  "The state from which on the alias of the process is told of changes."
+  [pid ref what]
+  (let [groups (groups)
+        clean-up (owned/clean-up (fn [_] (swap! groups without-watch ref)))
+        owns? (owned/own pid clean-up)
+        state (swap! groups with-watch ref {:what what :pid pid :clean-up clean-up})]
+    (when-not owns?
+      (swap! groups without-watch ref)) ; it was killed
+    state))
+
+(defn watch-group
+  "Lets the alias of the process be sent [ref :join group pids] and [ref :leave group pids]. The members before."
+  [pid ref group]
+  (members-in (watch pid ref [:group group]) group))
+
+(defn watch-all
+  "The same for all groups. A map from each group to its members before."
+  [pid ref]
+  (let [{:keys [local remote] :as state} (watch pid ref :all)]
+    (into {}
+          (keep #(when-some [pids (seq (members-in state %))] [% (vec pids)]))
+          (concat (keys local) (keys remote)))))
+
+(defn unwatch
+  "Ends what the process has begun by `watch-group` or `watch-all`; false if that has ended, or the process has begun none."
+  [pid ref]
+  (let [[before _] (swap-vals! (groups) #(if (= pid (get-in % [:watches ref :pid])) (without-watch % ref) %))
+        watch (get-in before [:watches ref])]
+    (if (= pid (:pid watch))
+      (do (owned/disown pid (:clean-up watch))
+          true)
+      false)))
