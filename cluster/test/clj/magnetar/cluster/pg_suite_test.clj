@@ -413,7 +413,10 @@
       (join-again net :b)
       (connected :a :b :c)
       (quiet)
-      (is (= (sort (concat (ids :a mine) (ids :b theirs))) (members :a :g) (members :b :g))))))
+      (let [here (members :b :g)
+            there (members :a :g)]
+        (is (= (sort (concat (ids :a mine) (ids :b theirs))) here))
+        (is (= (map pop here) (map pop there)) "the others know it by a new creation")))))
 
 ;; ---- names of groups that do not travel
 

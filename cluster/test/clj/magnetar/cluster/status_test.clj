@@ -85,6 +85,12 @@
                (connected? :b 0)
                [left (asked :a "status") (mt/on-node :b cluster/nodes)]))))))
 
+(defn- restarted
+  "Kills the server on the node, and waits until there is another one."
+  [node server]
+  (let [before (mt/on-node node #(doto (actor/whereis server) (actor/exit :kill)))]
+    (mt/wait-until (fn [] (mt/on-node node #(not (contains? #{before nil} (actor/whereis server))))))))
+
 (deftest the-trees-of-the-other-nodes-are-shown-and-a-silent-one-as-silent
   (let [[[b c] [silent other] [longer _]] (mt/simulate {:seed 1}
                                            (let [net (mt/network)
@@ -93,7 +99,7 @@
                                              (mt/on-node :b (fn [] (actor/register :counter (spawn #(actor/receive :end nil))) nil))
                                              (connected? :a 2)
                                              (let [before (trees-of-others)]
-                                               (mt/on-node :c (fn [] (actor/exit (actor/whereis trees/server-name) :kill) nil))
+                                               (restarted :c trees/server-name)
                                                (mt/on-node :b #(sys/suspend trees/server-name))
                                                (let [during (trees-of-others)]
                                                  (trees-of-others)

@@ -172,7 +172,7 @@
   "The session with a new nonce, so that no frame is for it that is on its way."
   [session]
   (-> session
-      (dissoc :theirs)
+      (dissoc :theirs :shown)
       (assoc-in [:mine :nonce] (nonce))))
 
 (defn- begin
@@ -191,9 +191,11 @@
 (defn- prove
   "Proves the cookie to the other, which may connect then."
   [{:keys [mine theirs cookie] :as session}]
-  (when-some [v (and (may-connect? session) (version session))]
-    (send-frame session (frames/proof (:nonce theirs) v (frames/mac cookie v mine theirs))))
-  session)
+  (if-some [v (and (may-connect? session) (version session))]
+    (do
+      (send-frame session (frames/proof (:nonce theirs) v (frames/mac cookie v mine theirs)))
+      (assoc session :shown true))
+    session))
 
 (defn- news?
   "Was this reason not reported of the member? It comes back after each cut."
@@ -237,20 +239,26 @@
     (notify [:refused (str "The name " (:name mine) " is taken by another node of the cluster. Start this one with another name.")]))
   session)
 
+(defn- decline
+  "The session that has no right to the name, for now. If the other has its proof already, it has connected, and has to
+  begin again."
+  [{:keys [shown] :as session}]
+  (if shown (begin session) session))
+
 (defn- take-name
   "The session with its connection, if no older member has the name. A younger one that holds it is told to yield, and
   the next proof comes soon."
   [{:keys [names member theirs] :as session}]
   (swap! names assoc member (:name theirs))
   (if (second? session)
-    session
+    (decline session)
     (let [[holder pid] (hold session)]
       (if (= member holder)
         (open session)
         (do
           (when (older? session member holder)
             (! pid [:yield member]))
-          session)))))
+          (decline session))))))
 
 (defn- yield
   "The session when a member of the same name has come."
