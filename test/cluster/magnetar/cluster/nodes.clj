@@ -169,10 +169,10 @@
   [watchers]
   (in-process
     (frequencies
-     (for [watcher watchers
-           [[kind _ why] times] (do (! watcher [:report (self)])
-                                    (receive [:counts counts] counts))]
-       [kind why times]))))
+      (for [watcher watchers
+            [[kind _ why] times] (do (! watcher [:report (self)])
+                                     (receive [:counts counts] counts))]
+        [kind why times]))))
 
 (defn watch-node
   "Starts n watchers of as many idle processes of the node."

@@ -3,7 +3,7 @@
   (:import
    (java.net InetAddress InetSocketAddress Socket SocketException)
    (java.util List)
-   (java.util.logging Handler Logger LogRecord)
+   (java.util.logging Handler LogRecord Logger)
    (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
    (magnetar.kernel.network Member Network$Events View)))
 
@@ -39,7 +39,7 @@
   "Settings of a node with this name. A node without peers waits for others for a short time, and a node with peers for a long one:
   its answer comes at once, unless the machine is busy or the test wants none."
   ^Settings [name {:keys [peers host port advertise tls handshake detect discover] secret :cookie
-         :or {peers [], host "127.0.0.1", secret cookie, port 0, handshake 5000, detect patient-ms}}]
+                   :or {peers [], host "127.0.0.1", secret cookie, port 0, handshake 5000, detect patient-ms}}]
   (-> (Settings. name (Cookie/of secret))
       (.bind (InetAddress/getByName host) port)
       (.advertise (some-> advertise place))
