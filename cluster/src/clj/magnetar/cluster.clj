@@ -150,8 +150,8 @@
   The process is the node's membership. `stop` ends it. For an application there is `start-link`.
 
   If this node cannot listen, why is [:not-joined sentence]. If another node of the cluster has the name, it
-  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it has another
-  name already, by another way to other nodes, it is [:named-already name].
+  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it has
+  another name already, by another way to other nodes, it is [:named-already name].
 
   Blocks until this node is connected with the nodes that are there, at most for 5 s after it has joined.
 
@@ -164,8 +164,8 @@
     :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
     :cluster      the name of the cluster. Nodes of another one are refused. Default \"magnetar\"
     :bind         where it listens, host:port. Default \"127.0.0.1:0\", port 0 for any
-    :advertise    host:port, at which other nodes reach this one, where that is not the :bind: behind a NAT, or
-                  in a container whose port is published. Others have to dial it, and no other address
+    :advertise    host:port, at which others reach this node, if that is not the :bind: behind a NAT, or in a
+                  container whose port is published. Others have to dial this address and no other one
     :peers        a list of host:port, at which other nodes may be
     :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
     :multicast    host:port, at which nodes find each other by UDP; instead of :peers

@@ -33,13 +33,13 @@
   "How long a node that leaves waits until the others have all that it has sent."
   5000)
 
-(def ^:private shortest-pause-ms
+(def ^:private ^:const shortest-pause-ms
   "The pause before a session takes the place of one that has failed. It doubles with each failure."
   100)
 
-(def ^:private longest-pause-ms 5000)
+(def ^:private ^:const longest-pause-ms 5000)
 
-(def ^:private healthy-ms
+(def ^:private ^:const healthy-ms
   "A session that has lived for so long begins without failures."
   60000)
 
@@ -86,7 +86,7 @@
 
 ;; ---- sessions
 
-(defn- now-ms []
+(defn- now-ms ^long []
   (quot (.nanoTime (Environment/current)) 1000000))
 
 (defn- pause
