@@ -170,7 +170,7 @@
     :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
     :multicast    host:port, at which nodes find each other by UDP; instead of :peers
     :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
-                  the authority of all nodes' certificates; or a javax.net.ssl.SSLContext. TLS 1.3 on both sides
+                  the authority of all nodes' certificates; or a javax.net.ssl.SSLContext. It is TLS 1.3
     :insecure     true allows a :bind outside of the loopback address without :tls
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
                   every so often. Default {:after 8000 :every 2000}

@@ -75,7 +75,7 @@
    (for [{:keys [node since-ms queued]} nodes]
      [node (str "connected" (when since-ms (str " for " (tree/seconds since-ms))) (when queued (str ", " queued " bytes queued")))])
    (for [{:keys [node since-ms why]} lost]
-     [node (str (if (= :left why) "has left " "was lost ") (tree/seconds since-ms) " ago")])
+     [node (str (tree/lost why) " " (tree/seconds since-ms) " ago")])
    (for [{:keys [node why]} refused]
      [node (str "refused: " why)])))
 

@@ -3,7 +3,7 @@
   {:wakes false}
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.cluster.support :refer [await-view node view with-nodes]])
+   [magnetar.cluster.support :refer [alone-ms await-view node view with-nodes]])
   (:import
    (java.io ByteArrayOutputStream DataOutputStream)
    (java.net DatagramPacket DatagramSocket InetAddress InetSocketAddress ServerSocket SocketException)
@@ -48,7 +48,7 @@
     (.toByteArray bytes)))
 
 (defn- name-server
-  "A name server that gives these addresses for each name."
+  "A name server that gives the addresses in the atom for each name."
   ^DatagramSocket [numbers]
   (let [socket (DatagramSocket. 0 (InetAddress/getLoopbackAddress))]
     (Thread/startVirtualThread
@@ -57,22 +57,38 @@
          (loop []
            (let [packet (DatagramPacket. (byte-array 512) 512)]
              (.receive socket packet)
-             (let [found (answer (Arrays/copyOf (.getData packet) (.getLength packet)) numbers)]
+             (let [found (answer (Arrays/copyOf (.getData packet) (.getLength packet)) @numbers)]
                (.send socket (DatagramPacket. found (alength found) (.getSocketAddress packet))))
              (recur)))
          (catch SocketException _ nil))))
     socket))
 
+(defn- by-dns
+  "A function from a number to what gives settings its address, a port that all have, and the name server."
+  [^DatagramSocket names]
+  (let [port (with-open [socket (ServerSocket. 0)] (.getLocalPort socket))]
+    (fn [number]
+      (fn [settings]
+        (doto ^Settings settings
+          (.bind (InetAddress/getByName (str "127.0.0." number)) port)
+          (.dns "nodes.magnetar.test" (str "127.0.0.1:" (.getLocalPort names))))))))
+
 (deftest nodes-find-each-other-by-dns
-  (with-open [names (name-server [1 2 3])]
-    (let [port (with-open [socket (ServerSocket. 0)] (.getLocalPort socket))
-          at (fn [number]
-               (fn [settings]
-                 (doto ^Settings settings
-                   (.bind (InetAddress/getByName (str "127.0.0." number)) port)
-                   (.dns "nodes.magnetar.test" (str "127.0.0.1:" (.getLocalPort names))))))]
+  (with-open [names (name-server (atom [1 2 3]))]
+    (let [at (by-dns names)]
       (with-nodes [a (node "a" :adjust (at 1))
                    b (node "b" :adjust (at 2) :discover 5000)
                    c (node "c" :adjust (at 3) :discover 5000)]
         (run! #(await-view % ["a" "b" "c"]) [a b c])
         (is (= [false false false] (map (comp :merged view) [a b c])))))))
+
+(deftest nodes-that-began-apart-find-each-other-when-dns-has-both
+  (let [known (atom [1])]
+    (with-open [names (name-server known)]
+      (let [at (by-dns names)]
+        (with-nodes [a (node "a" :adjust (at 1) :discover alone-ms)
+                     b (do (reset! known [2]) (node "b" :adjust (at 2) :discover alone-ms))]
+          (await-view a ["a"])
+          (await-view b ["b"])
+          (reset! known [1 2])
+          (run! #(await-view % ["a" "b"]) [a b]))))))

@@ -65,7 +65,7 @@
     :else (cons (str "Node " node ":") (map #(str "  " %) lines))))
 
 (defn- of-lost [{:keys [node since-ms why]}]
-  (str "Node " node (if (= :left why) " has left " " was lost ") (tree/seconds since-ms) " ago."))
+  (str "Node " node " " (tree/lost why) " " (tree/seconds since-ms) " ago."))
 
 (defn- of-nodes
   "The lines about the other nodes, which the program asks."

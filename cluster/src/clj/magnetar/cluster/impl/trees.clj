@@ -1,8 +1,8 @@
 (ns magnetar.cluster.impl.trees
   "Trees of the other nodes, for `bin/magnetar inspect --nodes`; and the server that shows them the tree of this node.
 
-  The server knows one request, which has no argument. Its answer is text of a bounded size. It is made anew at most so
-  often that a tenth of its thread's time goes into it, however often others ask."
+  The server knows one request, which has no argument. Its answer is text of a bounded size. It makes that so seldom
+  that it takes at most a tenth of a thread's time, however often others ask."
   {:no-doc true}
   (:require
    [clojure.string :as str]

@@ -123,6 +123,14 @@
   [ms]
   (if (< (long ms) 1000) (str ms " ms") (format "%.1f s" (/ (long ms) 1e3))))
 
+(defn lost
+  "Why another node is not connected any more, in words."
+  [why]
+  (case why
+    :left "has left"
+    :disconnected "was disconnected"
+    "was lost"))
+
 (defn doing
   "What the node waits for, where, and for how long; or that it runs."
   [{:keys [kind waits-for at since-ms left-ms messages more levels]}]
