@@ -144,8 +144,9 @@
 (defn monitor
   "Begins messages to this process about a group; returns [ref pids].
 
-  The pids are its members, as `members` returns them. The messages about later changes are [ref :join group
-  pids] and [ref :leave group pids]. They come in the order of the changes, until `demonitor`.
+  The pids are its members. The messages about later changes are [ref :join group pids] and [ref :leave group
+  pids]. They come in the order of the changes, until `demonitor`. A process that has just died may be among
+  the pids. Its :leave follows.
 
   Example:
 

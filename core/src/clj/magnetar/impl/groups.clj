@@ -43,8 +43,9 @@
 (defn- told
   "The state with the notices for the watchers of a group."
   [{:keys [watched] :as state} verb group pids]
-  (let [refs (concat (watched :all) (watched [:group group]))]
-    (if (and (seq pids) (seq refs))
+  (let [refs (when (and (seq watched) (seq pids))
+               (concat (watched :all) (watched [:group group])))]
+    (if (seq refs)
       (update state :notices into (map (fn [ref] [ref [ref verb group pids]])) refs)
       state)))
 
@@ -82,8 +83,8 @@
 
 (defn- change
   "Changes the state, and lets all learn of it; returns the states before and after. Never waits."
-  [groups f & args]
-  (let [[before after :as both] (apply swap-vals! groups f args)]
+  [groups f]
+  (let [[before after :as both] (swap-vals! groups f)]
     (when (seq (:notices after))
       (hand-out groups))
     (when-not (or (= [] (:outbox after)) (identical? (:outbox before) (:outbox after)))
@@ -111,13 +112,13 @@
       1 [(dissoc members pid) (conj removed pid)]
       [(update-in members [pid :times] dec) (conj removed pid)])))
 
-(defn- joined [state group entries]
-  (-> (update state :local with-members group (reduce with (get-in state [:local group]) entries))
+(defn- joined [{:keys [local] :as state} group entries]
+  (-> (assoc state :local (with-members local group (reduce with (local group) entries)))
       (published :join group (mapv first entries))))
 
-(defn- left [state group pids]
-  (let [[members removed] (reduce without [(get-in state [:local group]) []] pids)]
-    (-> (update state :local with-members group members)
+(defn- left [{:keys [local] :as state} group pids]
+  (let [[members removed] (reduce without [(local group) []] pids)]
+    (-> (assoc state :local (with-members local group members))
         (published :leave group removed))))
 
 (defn- died [state group pid]
@@ -126,7 +127,7 @@
 (defn- own-clean-up
   "[pid clean-up] of a process that lives, which owns the clean-up; else nil."
   [groups group pid]
-  (let [clean-up (owned/clean-up #(change groups died group %))]
+  (let [clean-up (owned/clean-up (fn [pid] (change groups #(died % group pid))))]
     (when (owned/own pid clean-up)
       [pid clean-up])))
 
@@ -136,20 +137,22 @@
   (when-not (identical? clean-up (:clean-up (members pid)))
     (owned/disown pid clean-up))
   (when (owned/dying? pid)
-    (change groups died group pid)))
+    (change groups #(died % group pid))))
 
 (defn join
   "Adds the processes to the group, as often as they are listed."
   [group pids]
   (let [groups (groups)
         clean-ups (into {} (keep #(own-clean-up groups group %)) (distinct pids))
-        [_ after] (change groups joined group (keep #(find clean-ups %) pids))]
-    (run! #(confirm-join groups group (get-in after [:local group]) %) clean-ups)))
+        entries (into [] (keep #(find clean-ups %)) pids)
+        [_ after] (change groups #(joined % group entries))
+        members (get (:local after) group)]
+    (run! #(confirm-join groups group members %) clean-ups)))
 
 (defn leave
   "Removes the processes from the group, as often as they are listed; true if one was a member."
   [group pids]
-  (let [[before after] (map #(get-in % [:local group]) (change (groups) left group pids))]
+  (let [[before after] (mapv #(get (:local %) group) (change (groups) #(left % group pids)))]
     (doseq [pid (distinct pids)
             :when (and (contains? before pid) (not (contains? after pid)))]
       (owned/disown pid (:clean-up (before pid))))
@@ -241,8 +244,8 @@
   something. What other nodes have told goes with it."
   [server]
   (let [groups (groups)]
-    (owned/own server (owned/clean-up #(change groups detached %)))
-    (change groups attached server)
+    (owned/own server (owned/clean-up (fn [pid] (change groups #(detached % pid)))))
+    (change groups #(attached % server))
     nil))
 
 (defn- as-server
@@ -295,9 +298,10 @@
         (local group)))
 
 (defn- members-in [{:keys [remote] :as state} group]
-  (into (local-members-in state group)
-        (mapcat #(listed (peer-members state % group)))
-        (remote group)))
+  (let [local (local-members-in state group)]
+    (if-some [peers (remote group)]
+      (into local (mapcat #(listed (peer-members state % group))) peers)
+      local)))
 
 (defn local-members
   "The pids of the live local members of the group, each as often as it has joined."
@@ -344,18 +348,23 @@
       (swap! groups without-watch ref)) ; it was killed
     state))
 
+(defn- recorded
+  "The members of the group in the state. One may be dead: then it leaves in a later state."
+  [{:keys [local remote] :as state} group]
+  (into (listed (update-vals (local group {}) :times))
+        (mapcat #(listed (peer-members state % group)))
+        (remote group)))
+
 (defn watch-group
   "Lets the alias of the process be sent [ref :join group pids] and [ref :leave group pids]. The members before."
   [pid ref group]
-  (members-in (watch pid ref [:group group]) group))
+  (recorded (watch pid ref [:group group]) group))
 
 (defn watch-all
   "The same for all groups. A map from each group to its members before."
   [pid ref]
   (let [{:keys [local remote] :as state} (watch pid ref :all)]
-    (into {}
-          (keep #(when-some [pids (seq (members-in state %))] [% (vec pids)]))
-          (concat (keys local) (keys remote)))))
+    (into {} (map (fn [group] [group (recorded state group)])) (concat (keys local) (keys remote)))))
 
 (defn unwatch
   "Ends what the process has begun by `watch-group` or `watch-all`; false if that has ended, or the process has begun none."
