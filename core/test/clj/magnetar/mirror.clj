@@ -83,7 +83,7 @@
       (hand-on mirror streams))))
 
 (defn- wake [^Streams streams]
-  (.add ^Outbox (.-outbox streams) (byte-array 1) 0 1))
+  (.add ^Outbox (.-outbox streams) (byte-array 1) 0 1 true))
 
 (defn- transport
   "A transport whose streams are in the atom `current`."

@@ -12,7 +12,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- add [^Outbox outbox ^String text]
-  (.add outbox (.getBytes text) 0 (count text)))
+  (.add outbox (.getBytes text) 0 (count text) true))
 
 (defn- taken
   "What one take of at most n bytes gets, or :closed."
@@ -87,3 +87,20 @@
 
 (deftest no-sender-is-forgotten-and-no-byte-lost
   (is (:passed (mt/check {:runs 500 :properties [:no-leaked-fiber]} (many-senders)))))
+
+(deftest an-outbox-whose-peer-does-not-read-closes-itself
+  (let [outbox (Outbox. "b@host" 10)
+        force-in (fn [n] (.add outbox (byte-array n) 0 n false))
+        most (* 10 Outbox/CUT_OFF)
+        waiter (spawn #(do (force-in 10) (.awaitRoom outbox) :on))]
+    (is (eventually (waits-of waiter)))
+    (.add outbox (byte-array 5000) 0 5000 true)
+    (force-in (dec most))
+    (is (= [false (+ 10 5000 (dec most))] [(.hasOverflowed outbox) (.size outbox)]) "what senders have waited for does not count")
+    (taken outbox 1000)
+    (dotimes [_ 2] (force-in (dec most)))
+    (is (not (.hasOverflowed outbox)) "nor does what was taken")
+    (force-in 1)
+    (is (= [true 0 :on :closed] [(.hasOverflowed outbox) (.size outbox) (actor/join waiter) (taken outbox 1)]))
+    (force-in 1)
+    (is (= 0 (.size outbox)))))

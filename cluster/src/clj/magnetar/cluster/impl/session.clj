@@ -32,7 +32,7 @@
    (magnetar.cluster.wire BadStream Stream Streams Unread$Share)
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.network Member Network)
-   (magnetar.kernel.process Connection Peers)))
+   (magnetar.kernel.process Connection Outbox Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -79,16 +79,17 @@
   (not (.isDropped stream)))
 
 (defn- pump
-  "Sends what is to leave until the stream is closed, and its end if nothing was dropped."
-  [{:keys [^Network network ^Member member]} ^Stream stream ^long tag]
+  "Sends what is to leave until the stream is closed, and its end if nothing was dropped. Tells its session if the stream has overflowed."
+  [{:keys [^Network network ^Member member]} pid ^Stream stream ^long tag]
   (let [array (byte-array Network/MAX_FRAME)]
     (loop [number 0]
       (if-some [frame (next-frame stream array tag number)]
         (do
           (.send network member frame)
           (recur (inc number)))
-        (when (drained? stream)
-          (.send network member (frames/end tag number)))))))
+        (cond
+          (.hasOverflowed stream) (! pid [:slow stream])
+          (drained? stream) (.send network member (frames/end tag number)))))))
 
 (defn- left-out [{:keys [theirs]}]
   (reify Consumer
@@ -144,7 +145,7 @@
                :stream stream
                :connection connection
                :next 0
-               :pump (actor/spawn-link pump session stream (frames/tag-of (:nonce theirs))))
+               :pump (actor/spawn-link pump session (self) stream (frames/tag-of (:nonce theirs))))
         (assoc-in [:mine :asked] false)
         (answer true))))
 
@@ -282,6 +283,20 @@
   (send-frame session (frames/reset tag))
   session)
 
+(defn- cut-off
+  "The session without its connection, whose member is cut off because of the error."
+  [{:keys [^Network network member theirs] :as session} error]
+  (reports/report (str "the stream of the node " (:name theirs)) error)
+  (.cut network member)
+  (close session :lost))
+
+(defn- too-slow [{:keys [theirs stream limit] :as session} overflowed]
+  (if (identical? overflowed stream)
+    (cut-off session (ex-info (str "The node " (:name theirs) " is cut off, because it does not read what is sent to it: answers and notices of more than "
+                                   (* Outbox/CUT_OFF (long limit)) " bytes wait, " Outbox/CUT_OFF " times the :buffer. Look there for what holds it up.")
+                              {:node (:name theirs)}))
+    session))
+
 (defn- read-part [{:keys [^Stream stream ^Connection connection] :as session} frame]
   (.read stream frame frames/data-header (reify Consumer (accept [_ signal] (.receive connection signal))))
   (update session :next inc))
@@ -291,16 +306,13 @@
   [{:keys [next]} number]
   (not= number next))
 
-(defn- part [{:keys [mine theirs ^Network network member] :as session} {:keys [tag number bytes]}]
+(defn- part [{:keys [mine] :as session} {:keys [tag number bytes]}]
   (cond
     (not= tag (frames/tag-of (:nonce mine))) (stale session tag)
     (behind-a-loss? session number) (begin session)
     :else (try
             (read-part session bytes)
-            (catch BadStream e
-              (reports/report (str "the stream of the node " (:name theirs)) e)
-              (.cut network member)
-              (close session :lost)))))
+            (catch BadStream e (cut-off session e)))))
 
 (defn- reset [{:keys [theirs connection] :as session} {:keys [tag]}]
   (if (and connection (= tag (frames/tag-of (:nonce theirs))))
@@ -404,6 +416,7 @@
       [:connect from] (recur current (connect session from))
       [:yield other] (recur current (yield session other))
       [:disconnect from] (recur current (disconnect session from))
+      [:slow stream] (recur current (too-slow session stream))
       :leave (recur current (leave session))
       :gone (vreset! current (close session (if leaving :left :lost)))
       (after (if (or connection apart) :infinity retry-ms) (recur current (greet session))))))

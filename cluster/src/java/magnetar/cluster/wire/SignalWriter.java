@@ -56,10 +56,19 @@ final class SignalWriter {
         bytes[1] = (byte) (length >> 16);
         bytes[2] = (byte) (length >> 8);
         bytes[3] = (byte) length;
-        outbox.add(bytes, 0, e.length());
+        outbox.add(bytes, 0, e.length(), hasWaited(signal));
         if (bytes.length <= LARGEST_SPARE) {
             spare.set(e);
         }
+    }
+
+    /** True if its sender has waited for room. A timer has not, and what the kernel tells by itself has not. */
+    private static boolean hasWaited(Signal signal) {
+        return switch (signal) {
+            case Signal.Message s -> s.from() != null;
+            case Signal.Exit _, Signal.Link _, Signal.Monitor _, Signal.Spawn _ -> true;
+            default -> false;
+        };
     }
 
     /** Writes a signal that was too large: without its context, or with text for its reason. */

@@ -72,7 +72,12 @@ public final class Stream {
 
     /** True if what had not left was dropped. */
     public boolean isDropped() {
-        return dropped;
+        return dropped || hasOverflowed();
+    }
+
+    /** True if the stream has closed itself, because the other node does not read, see {@link Outbox}. */
+    public boolean hasOverflowed() {
+        return outbox.hasOverflowed();
     }
 
     /** Drops what has not left. */

@@ -4,7 +4,9 @@ import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.List;
 import java.util.function.Predicate;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 
 /**
@@ -21,20 +23,20 @@ import magnetar.kernel.park.Waiter;
  *       scan.
  *   <li>If the owner's current scan receives one of them, that message no longer counts as dropped. The
  *       result is the same as if it had been received before the new message came in.
- *   <li>A sender waits in the queue only while there is no room. A thread that makes room wakes one sender;
+ *   <li>A sender waits in {@link Room} only while there is no room. A thread that makes room wakes one sender;
  *       the thread that closes the mailbox wakes all.
  * </ol>
  *
  * <p>Lock order: its lock, the Java monitor, is the innermost one. It is held for a few instructions, and no
  * waiter is woken under it.
  */
-final class BoundedMailbox extends Mailbox {
+final class BoundedMailbox extends Mailbox implements Room.Place {
     final int capacity;
     final WhenFull policy;
 
     // The rest is guarded by its lock.
     private final ArrayDeque<Node> inbox = new ArrayDeque<>();
-    private final ArrayDeque<Waiter> senders = new ArrayDeque<>();
+    private final Room senders = new Room(this);
     private Waiter owner;
     private boolean closed;
     private int held; // in the inbox and in the list
@@ -75,6 +77,12 @@ final class BoundedMailbox extends Mailbox {
 
     private boolean hasRoom() {
         return held - droppedInList < capacity;
+    }
+
+    /** Under the lock. */
+    @Override
+    public boolean isFull() {
+        return !closed && !hasRoom();
     }
 
     @Override
@@ -171,7 +179,7 @@ final class BoundedMailbox extends Mailbox {
         synchronized (this) {
             leaves(node);
         }
-        wakeSenders();
+        senders.wake(1);
     }
 
     private void leaves(Node node) {
@@ -191,44 +199,14 @@ final class BoundedMailbox extends Mailbox {
         return older < droppedInList;
     }
 
-    /** Wakes one sender if there is room, or all senders if the mailbox is closed. */
-    private void wakeSenders() {
-        Waiter w = toWake(true);
-        while (w != null) {
-            w.complete(this, null);
-            w = toWake(false);
-        }
+    /** Waits until there may be room. The sender then pushes, and if that fails calls {@link #passOn}. */
+    void awaitRoom(Fiber sender, Object of) throws InterruptedException {
+        senders.awaitOnce(sender, WaitReason.MAILBOX_ROOM, of);
     }
 
-    /**
-     * The next sender to wake, claimed; null if there is no such sender. Allocates nothing: the mailbox may
-     * be closed because memory has run out.
-     */
-    private synchronized Waiter toWake(boolean isFirst) {
-        while (!senders.isEmpty() && (closed || hasRoom() && isFirst)) {
-            Waiter w = senders.poll();
-            if (w.claim()) {
-                return w;
-            }
-        }
-        return null;
-    }
-
-    /** Queues a sender until there may be room; false if there is room now, or the mailbox is closed. */
-    synchronized boolean awaitRoom(Waiter sender) {
-        if (closed || hasRoom()) {
-            return false;
-        }
-        senders.add(sender);
-        return true;
-    }
-
-    /** Removes a sender that gave up. If it had been woken, wakes the next one instead. */
-    void giveUp(Waiter sender) {
-        synchronized (this) {
-            senders.remove(sender);
-        }
-        wakeSenders();
+    /** Wakes another sender, because one that was woken has not used the room. */
+    void passOn() {
+        senders.wake(1);
     }
 
     @Override
@@ -297,7 +275,7 @@ final class BoundedMailbox extends Mailbox {
         if (waiting != null && waiting.claim()) {
             waiting.complete(this, null);
         }
-        wakeSenders();
+        senders.wake(Room.ALL);
     }
 
     @Override

@@ -3,8 +3,6 @@ package magnetar.kernel.process;
 import java.util.Map;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 
 /**
@@ -97,23 +95,17 @@ final class Delivery {
     }
 
     private static Waiter awaitRoom(LocalProcess process, Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
-        for (;;) {
-            Waiter answer = Mailbox.FULL;
-            Parked waiter = new Parked(sender, WaitReason.MAILBOX_ROOM, process.pid());
+        Waiter answer = Mailbox.FULL;
+        while (answer == Mailbox.FULL) {
+            full.awaitRoom(sender, process.pid());
             try {
-                if (full.awaitRoom(waiter)) {
-                    waiter.await();
-                }
-                sender.check();
                 answer = full.push(node);
             } finally {
                 if (answer == Mailbox.FULL) {
-                    full.giveUp(waiter);
+                    full.passOn();
                 }
             }
-            if (answer != Mailbox.FULL) {
-                return answer;
-            }
         }
+        return answer;
     }
 }

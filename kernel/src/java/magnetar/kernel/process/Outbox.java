@@ -1,7 +1,5 @@
 package magnetar.kernel.process;
 
-import java.util.ArrayDeque;
-import java.util.Arrays;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
@@ -17,6 +15,9 @@ import magnetar.kernel.park.Waiter;
  *   <li>The bytes from {@code start} to {@code end} have been added and not been taken, in this order.
  *   <li>Senders wait while there are {@code limit} bytes or more, and it is open. A sender that has found room adds its
  *       whole signal, so each may pass the limit by one signal. What the kernel adds by itself does not wait.
+ *   <li>Of what was added without a wait while it was full, there are at most {@value #CUT_OFF} times {@code limit} bytes
+ *       and one signal: the next one closes it. A byte that is taken counts as one of these, so they are at most
+ *       {@code limit} bytes and the senders' signals more.
  *   <li>The fiber that takes waits only while there is nothing, and it is open. A thread that adds wakes it. A thread
  *       that takes wakes the senders if there is room. A thread that closes it wakes all.
  * </ol>
@@ -25,18 +26,25 @@ import magnetar.kernel.park.Waiter;
  *
  * <p>Source: the queue of a distribution port in Erlang, with its limit on bytes, where the sender is suspended.
  */
-public final class Outbox {
+public final class Outbox implements Room.Place {
+    /** How many times its limit may be added without a wait. */
+    public static final int CUT_OFF = 64;
+
     private static final int SMALL = 1 << 12;
+
+    private static final byte[] NONE = {};
 
     private final String node;
     private final int limit;
 
     // The rest is guarded by its lock.
-    private final ArrayDeque<Waiter> senders = new ArrayDeque<>();
+    private final Room senders = new Room(this);
     private byte[] bytes = new byte[SMALL];
     private int start;
     private int end;
     private Waiter taker;
+    private long forced; // bytes that were added without a wait while it was full
+    private boolean overflowed;
     private boolean closed; // nothing is added any more
 
     /**
@@ -50,22 +58,47 @@ public final class Outbox {
         this.limit = limit;
     }
 
-    /** Adds bytes, all or none. Never waits. If it is closed they are dropped. */
-    public void add(byte[] signal, int from, int length) {
+    /**
+     * Adds bytes, all or none. Never waits. If it is closed they are dropped.
+     *
+     * @param waited whether the sender has waited for room before
+     */
+    public void add(byte[] signal, int from, int length, boolean waited) {
         Waiter woken;
+        boolean closes;
         Simulated.switchPoint();
         synchronized (this) {
             if (closed) {
                 return;
             }
-            makeRoom(length);
-            System.arraycopy(signal, from, bytes, end, length);
-            end += length;
+            closes = !waited && forced >= (long) CUT_OFF * limit;
+            if (closes) {
+                overflowed = true;
+                closed = true;
+                drop();
+            } else {
+                append(signal, from, length);
+                forced += waited || end - start - length < limit ? 0 : length;
+            }
             woken = claimTaker();
         }
         if (woken != null) {
             woken.complete(this, null);
         }
+        if (closes) {
+            senders.wake(Room.ALL);
+        }
+    }
+
+    /** True if it has closed itself, because too much was added without a wait. */
+    public synchronized boolean hasOverflowed() {
+        return overflowed;
+    }
+
+    private void append(byte[] signal, int from, int length) {
+        makeRoom(length);
+        System.arraycopy(signal, from, bytes, end, length);
+        end += length;
     }
 
     private void makeRoom(int length) {
@@ -96,47 +129,13 @@ public final class Outbox {
 
     /** Waits until there is room, or it is closed. */
     public void awaitRoom() throws InterruptedException {
-        Fiber fiber = Fiber.current();
-        fiber.enter();
-        while (isFull()) {
-            Parked waiter = new Parked(fiber, WaitReason.NODE_ROOM, node);
-            boolean gone = false;
-            try {
-                if (queue(waiter)) {
-                    waiter.await();
-                }
-                fiber.check();
-                gone = true;
-            } finally {
-                if (!gone) {
-                    giveUp(waiter);
-                }
-            }
-        }
+        senders.await(WaitReason.NODE_ROOM, node);
     }
 
-    private boolean isFull() {
-        Simulated.switchPoint();
-        synchronized (this) {
-            return !closed && end - start >= limit;
-        }
-    }
-
-    private boolean queue(Waiter sender) {
-        Simulated.switchPoint();
-        synchronized (this) {
-            if (closed || end - start < limit) {
-                return false;
-            }
-            senders.add(sender);
-            return true;
-        }
-    }
-
-    private void giveUp(Waiter sender) {
-        synchronized (this) {
-            senders.remove(sender);
-        }
+    /** Under the lock. */
+    @Override
+    public boolean isFull() {
+        return !closed && end - start >= limit;
     }
 
     // --- the fiber that takes ----------------------------------------------------------------------------------------
@@ -152,7 +151,7 @@ public final class Outbox {
             Parked waiter = new Parked(fiber, WaitReason.NODE_SIGNALS, node);
             int taken = takeOrWait(target, from, waiter);
             if (taken != 0) {
-                wakeSenders();
+                senders.wake(Room.ALL);
                 return taken;
             }
             waiter.await();
@@ -173,6 +172,7 @@ public final class Outbox {
             }
             System.arraycopy(bytes, start, target, from, n);
             start += n;
+            forced = Math.max(0, forced - n);
             if (start == end) {
                 start = 0;
                 end = 0;
@@ -180,22 +180,6 @@ public final class Outbox {
             }
             return n;
         }
-    }
-
-    private void wakeSenders() {
-        for (Waiter w = next(); w != null; w = next()) {
-            w.complete(this, null);
-        }
-    }
-
-    private synchronized Waiter next() {
-        while (!senders.isEmpty() && (closed || end - start < limit)) {
-            Waiter w = senders.poll();
-            if (w.claim()) {
-                return w;
-            }
-        }
-        return null;
     }
 
     /** Closes it, but keeps what is there to be taken. */
@@ -214,15 +198,19 @@ public final class Outbox {
         synchronized (this) {
             closed = true;
             if (drop) {
-                start = 0;
-                end = 0;
-                bytes = Arrays.copyOf(bytes, 0);
+                drop();
             }
             woken = claimTaker();
         }
         if (woken != null) {
             woken.complete(this, null);
         }
-        wakeSenders();
+        senders.wake(Room.ALL);
+    }
+
+    private void drop() {
+        start = 0;
+        end = 0;
+        bytes = NONE;
     }
 }
