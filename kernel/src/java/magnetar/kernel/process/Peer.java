@@ -13,7 +13,6 @@ public final class Peer {
     private final int number;
     private final String name;
     private final long creation;
-    private final Pid stand;
 
     // Written under its lock, read by any thread.
     private volatile Transport transport; // the one that leads to it, or led to it last
@@ -24,7 +23,6 @@ public final class Peer {
         this.name = name;
         this.creation = creation;
         this.transport = transport;
-        this.stand = pid(0);
     }
 
     /** The pid of its process with this number. */
@@ -37,9 +35,9 @@ public final class Peer {
         return Ref.read(id, creation, maker, address ? Ref.Alias.OPEN : Ref.Alias.NONE);
     }
 
-    /** The pid that stands for a process which is only known by its name. */
+    /** A pid that stands for a process which is only known by its name. */
     Pid stand() {
-        return stand;
+        return pid(0);
     }
 
     /** Its name. */

@@ -1,8 +1,13 @@
 package magnetar.kernel.process;
 
+import java.lang.ref.Reference;
+import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
 import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Environment;
@@ -11,8 +16,14 @@ import magnetar.kernel.fiber.PerEnvironment;
 /**
  * The other nodes that this one knows, by name and creation, and its own name. Each simulated node has its own.
  *
- * <p>Invariant: at most one peer has the same name and creation. A peer is kept while it is connected, or while a
- * pid leads to it. A name keeps its number, which pids are ordered by.
+ * <p>Invariants:
+ * <ol>
+ *   <li>At most one peer has the same name and creation. A peer is kept while it is connected, or while a pid leads to it.
+ *   <li>A name has a number, which pids are ordered by, and no other name has it. It keeps the number while there is a
+ *       peer of that name. The last {@value #MOST_UNUSED} names without a peer keep theirs too, for pids that were read
+ *       from text.
+ *   <li>What is kept of peers that were collected is dropped when the next one is added. Each costs a fixed time.
+ * </ol>
  *
  * <p>A node that loses its name and gets one again is another node for the others, as in Erlang. Pids and references of
  * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}.
@@ -23,15 +34,43 @@ public final class Peers {
 
     private static final PerEnvironment<Peers> PEERS = PerEnvironment.of(Peers::new);
 
-    private final ConcurrentHashMap<String, Integer> numbers = new ConcurrentHashMap<>();
-    private final ConcurrentHashMap<Key, WeakReference<Peer>> known = new ConcurrentHashMap<>();
+    private static final int MOST_UNUSED = 1000;
+
+    private final ConcurrentHashMap<Key, Held> known = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Integer, String> numbered = new ConcurrentHashMap<>();
+    private final ReferenceQueue<Peer> collected = new ReferenceQueue<>();
     private final Set<Peer> connected = ConcurrentHashMap.newKeySet();
+
+    // Guarded by its lock.
+    private final Map<String, Name> names = new HashMap<>();
+    private final LinkedHashSet<String> unused = new LinkedHashSet<>(); // names without a peer, the oldest first
+    private int lastNumber;
 
     // Written under its lock, read by any thread.
     private volatile String name = NO_NAME;
     private volatile long incarnation = creation();
 
-    private record Key(int number, long creation) {}
+    private record Key(String name, long creation) {}
+
+    /** The number of a name, and how many peers of it are listed. */
+    private static final class Name {
+        private final int number;
+        private int peers;
+
+        Name(int number) {
+            this.number = number;
+        }
+    }
+
+    /** A peer that nothing else may keep. */
+    private static final class Held extends WeakReference<Peer> {
+        private final Key key;
+
+        Held(Peer peer, Key key, ReferenceQueue<Peer> queue) {
+            super(peer, queue);
+            this.key = key;
+        }
+    }
 
     private Peers() {}
 
@@ -79,31 +118,79 @@ public final class Peers {
     /** The node of this name and creation. If it was not known, the transport leads to it. */
     public static Peer peer(String name, long creation, Transport transport) {
         Peers here = current();
-        Key key = new Key(here.number(name), creation);
-        synchronized (here) {
-            Peer found = here.find(key);
-            if (found == null) {
-                here.known.values().removeIf(held -> held.get() == null);
-                found = new Peer(key.number, name, creation, transport);
-                here.known.put(key, new WeakReference<>(found));
-            }
-            return found;
-        }
+        Key key = new Key(name, creation);
+        Peer found = here.find(key);
+        return found == null ? here.add(key, transport) : found;
     }
 
-    private int number(String of) {
-        Integer found = numbers.get(of);
+    private synchronized Peer add(Key key, Transport transport) {
+        Peer found = find(key);
         if (found != null) {
             return found;
         }
-        synchronized (this) {
-            return numbers.computeIfAbsent(of, n -> numbers.size() + 1);
+        dropCollected();
+        Name of = names.get(key.name);
+        if (of == null) {
+            of = new Name(nextNumber());
+            numbered.put(of.number, key.name);
+            names.put(key.name, of);
+        }
+        Peer made = new Peer(of.number, key.name, key.creation, transport);
+        known.put(key, new Held(made, key, collected));
+        of.peers++;
+        unused.remove(key.name);
+        return made;
+    }
+
+    private int nextNumber() {
+        do {
+            lastNumber = lastNumber == Integer.MAX_VALUE ? 1 : lastNumber + 1;
+        } while (numbered.containsKey(lastNumber));
+        return lastNumber;
+    }
+
+    private void dropCollected() {
+        for (Reference<? extends Peer> gone = collected.poll(); gone != null; gone = collected.poll()) {
+            Key key = ((Held) gone).key;
+            known.remove(key, gone); // the node may be known again
+            Name of = names.get(key.name);
+            if (--of.peers == 0) {
+                unused.add(key.name);
+                dropUnused();
+            }
         }
     }
 
+    private void dropUnused() {
+        if (unused.size() > MOST_UNUSED) {
+            String oldest = unused.removeFirst();
+            numbered.remove(names.remove(oldest).number);
+        }
+    }
+
+    /** How many nodes and names it holds. */
+    public static int size() {
+        Peers here = current();
+        return here.known.size() + here.numbered.size();
+    }
+
     private Peer find(Key key) {
-        WeakReference<Peer> held = known.get(key);
+        Held held = known.get(key);
         return held == null ? null : held.get();
+    }
+
+    /** The node of a pid that is not of this node; null if it is not known. */
+    static Peer of(Pid pid) {
+        Peer p = pid.peer();
+        if (p == null && pid.node() != 0) {
+            Peers here = current();
+            String named = here.numbered.get(pid.node());
+            p = named == null ? null : here.find(new Key(named, pid.creation()));
+            if (p != null) {
+                pid.recognize(p);
+            }
+        }
+        return p;
     }
 
     /** The connected node of this name, or null. */
@@ -119,18 +206,6 @@ public final class Peers {
     /** The connected nodes, ordered by name. */
     public static List<Peer> connected() {
         return current().connected.stream().sorted(Comparator.comparing(Peer::name)).toList();
-    }
-
-    /** The node of a pid that is not of this node; null if it is not known. */
-    static Peer of(Pid pid) {
-        Peer p = pid.peer();
-        if (p == null && pid.node() != 0) {
-            p = current().find(new Key(pid.node(), pid.creation()));
-            if (p != null) {
-                pid.recognize(p);
-            }
-        }
-        return p;
     }
 
     void keep(Peer peer) {
