@@ -385,11 +385,14 @@
 
   The var has to be among the :spawnable of that node. Functions do not travel, so f is a var of both nodes,
   or the symbol of one there. With :monitor returns [pid reference]. The process has its link and its
-  monitor before it runs.
+  monitor before it runs, and it has the context values of the caller.
 
   Blocks until the other node has answered.
 
   Throws an ExceptionInfo with :node and :reason if that node is not connected, or refuses.
+
+  Cancellation: the answer is dropped when it comes. With :link the process then ends with :abandoned; else it
+  runs on.
 
   Options:
     :link     true links it to this process

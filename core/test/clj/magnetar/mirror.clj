@@ -50,7 +50,7 @@
       Signal$Demonitor (let [^Signal$Demonitor s signal] (Signal$Demonitor. (there (.from s)) (there (.to s)) (there (.ref s))))
       Signal$Down (let [^Signal$Down s signal] (Signal$Down. (there (.from s)) (there (.to s)) (there (.ref s)) (there (.reason s))))
       Signal$Spawn (let [^Signal$Spawn s signal]
-                     (Signal$Spawn. (there (.from s)) (there (.ref s)) (there (.leader s)) (there (.what s)) (.link s) (.monitor s)))
+                     (Signal$Spawn. (there (.from s)) (there (.ref s)) (there (.leader s)) (there (.what s)) (.link s) (.monitor s) (.context s)))
       Signal$SpawnReply (let [^Signal$SpawnReply s signal] (Signal$SpawnReply. (there (.to s)) (there (.ref s)) (there (.result s)))))))
 
 ;; ---- the transport

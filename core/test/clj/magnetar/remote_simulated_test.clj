@@ -217,6 +217,21 @@
              (and (= :noconnection child) (nil? ends))
              (= #{[:EXIT child :noconnection] [:DOWN ref :process child :noconnection]} (set ends)))))))
 
+(defn- given-up-while-asking
+  "A process gives up its request for another one while the answer comes: it gets the answer, or nothing is left."
+  []
+  (with-nodes [m p q pq qp]
+    (run! some? [q pq qp])
+    (let [in-time? (promise)]
+      (! p [:do #(let [ref (ask-for-child m :link :monitor)]
+                   (scope/sleep 0)
+                   (deliver in-time? (Spawn/abandon (LocalProcess/current) (:a m) ref)))])
+      (at-rest)
+      (let [got (told p)]
+        (if @in-time?
+          (and (= [] got (links p) (children)) (zero? (long (mirror/entries m))))
+          (and (= [:spawn-reply] (map first got)) (= 1 (count (links p)) (count (children)))))))))
+
 (defn- cut-while-unlinking []
   (with-nodes [m p q pq qp]
     (! p [:do #(do (actor/link pq) (actor/unlink pq))])
@@ -261,6 +276,7 @@
    #'death-before-the-answer nil
    #'death-before-the-birth nil
    #'cut-while-asking nil
+   #'given-up-while-asking nil
    #'cut-while-unlinking nil
    #'link-of-the-last-connection nil
    #'one-answer nil

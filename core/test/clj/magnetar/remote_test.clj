@@ -11,11 +11,12 @@
    [magnetar.inspect]
    [magnetar.mirror :as mirror]
    [magnetar.pg :as pg]
+   [magnetar.scope.context :as context]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting eventually with-failures]]
    [magnetar.sys :as sys])
   (:import
-   (magnetar.kernel.process DeadLetters LocalProcess Peer Pid Spawn)))
+   (magnetar.kernel.process DeadLetters LocalProcess Peer Pid ProcessTable Spawn)))
 
 (set! *warn-on-reflection* true)
 
@@ -216,6 +217,38 @@
       (mirror/cut m)
       (let [ref (Spawn/request me there :echo false false)]
         (is (= [:spawn-reply ref :error :noconnection] (receive x x)))))))
+
+(context/defcontext user "nobody")
+
+(deftest a-process-of-another-node-has-the-context-of-the-one-that-asked
+  (with-mirror [m {:work (fn [^Pid to] (fn [] (! to [:user @user])))}]
+    (let [me (LocalProcess/current)
+          ask #(do (Spawn/request me (:a m) (self) false false)
+                   (receive [:user x] x))]
+      (is (= ["ada" "nobody"] [(context/with-context [user "ada"] (ask)) (ask)])))))
+
+(defn- asked-for []
+  (filter #(= "for node b@mirror" (.label (.pid ^LocalProcess %))) (ProcessTable/all)))
+
+(deftest a-request-that-was-given-up-leaves-nothing
+  (let [go (promise)]
+    (with-mirror [m {:work (fn [_] @go echo)}]
+      (actor/flag :trap-exit true)
+      (let [far-echo (mirror/there m (spawn echo))
+            ask #(Spawn/request (LocalProcess/current) (:a m) :echo % %)
+            give-up #(Spawn/abandon (LocalProcess/current) (:a m) %)
+            [kept linked] [(ask false) (ask true)]]
+        (is (= [true false] [(give-up linked) (give-up (actor/make-ref))]))
+        (deliver go true)
+        (let [pid (receive [:spawn-reply kept :ok pid] pid)]
+          (is (false? (give-up kept)) "it was answered")
+          (! pid [:die :normal]))
+        (! far-echo [:echo (self) 1])
+        (is (= [:echoed 1] (receive x x)))
+        (is (eventually (empty? (asked-for))) "its link ends the process")
+        (! far-echo [:die :normal])
+        (is (eventually (zero? (long (mirror/entries m)))))
+        (is (= :none (receive x x (after 0 :none))))))))
 
 (defn- start-there
   "What starts the child of a supervisor: a process of the other node, or of this one when the other is lost."

@@ -68,7 +68,7 @@
      (Signal$Monitor. own :name ref)
      (Signal$Demonitor. own far ref)
      (Signal$Down. own far far-ref :noproc)
-     (Signal$Spawn. own ref nil ['app/run 1 2] true false)
+     (Signal$Spawn. own ref nil ['app/run 1 2] true false {:trace "id"})
      (Signal$SpawnReply. far far-ref own)]))
 
 (deftest each-signal-comes-back-whatever-the-parts

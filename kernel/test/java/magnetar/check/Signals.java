@@ -433,5 +433,6 @@ final class Signals {
     static void littleMemory() {
         require(LittleMemory.ofLinked() instanceof List<?> l && "EXIT".equals(String.valueOf(l.get(0)).replace(":", "")), "no EXIT of a link");
         require(LittleMemory.ofMonitored() instanceof List<?> l && "DOWN".equals(String.valueOf(l.get(0)).replace(":", "")), "no DOWN of a monitor");
+        require(LittleMemory.ofLostNode() == 3, "a party was not told of a lost node");
     }
 }

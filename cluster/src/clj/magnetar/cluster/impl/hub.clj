@@ -5,7 +5,7 @@
   member begins. A leave lets each session send what waits, for a bounded time. Frames that wait in the mailboxes are bounded: see `Unread`."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.session :as session]
    [magnetar.cluster.impl.status :as status]
    [magnetar.etf :as etf]
@@ -17,7 +17,7 @@
    (magnetar.cluster.wire Streams Unread Unread$Share)
    (magnetar.kernel.fiber Environment)
    (magnetar.kernel.network Member Network Network$Events View)
-   (magnetar.kernel.process LocalProcess Peers Spawn)))
+   (magnetar.kernel.process LocalProcess Peer Peers Ref Spawn)))
 
 (set! *warn-on-reflection* true)
 
@@ -73,16 +73,36 @@
   (throw (ex-info (str "No process was started on the node " (pr-str node) ": " (if (= :noconnection why) "it is not connected." (pr-str why)))
                   {:node node :reason why})))
 
+(defn- abandon
+  "Ends a request that is waited for no longer, and what it has begun. Its answer may have come already."
+  [me ^Peer peer ^Ref ref {:keys [link monitor]}]
+  (when-not (Spawn/abandon me peer ref)
+    (scope/shield
+      (receive
+        [:spawn-reply ref :ok pid] (do
+                                     (when monitor (actor/demonitor ref {:flush true}))
+                                     (when link
+                                       (actor/unlink pid)
+                                       (actor/exit pid :abandoned)))
+        [:spawn-reply ref :error _] nil
+        (after 0 nil)))))
+
 (defn spawn-on
   "Starts a process on the node, which calls the function of the symbol with the arguments; returns its pid, and with :monitor [pid reference].
   Waits for the answer of the node."
-  [node [f & args] {:keys [link monitor]}]
+  [node [f & args] {:keys [link monitor] :as options}]
   (let [me (LocalProcess/require "spawn")
         peer (or (Peers/connected ^String node) (lost node :noconnection))
-        ref (Spawn/request me peer (into [f] args) (boolean link) (boolean monitor))]
-    (receive
-      [:spawn-reply ref :error why] (lost node why)
-      [:spawn-reply ref :ok pid] (if monitor [pid ref] pid))))
+        ref (Spawn/request me peer (into [f] args) (boolean link) (boolean monitor))
+        [how x] (try
+                  (receive [:spawn-reply ref how x] [how x])
+                  (catch Throwable t
+                    (abandon me peer ref options)
+                    (throw t)))]
+    (cond
+      (= :error how) (lost node x)
+      monitor [x ref]
+      :else x)))
 
 ;; ---- sessions
 

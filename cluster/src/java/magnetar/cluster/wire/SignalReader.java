@@ -170,7 +170,9 @@ final class SignalReader {
         Pid leader = pidOrNull();
         boolean link = flag();
         boolean monitor = flag();
-        return new Signal.Spawn(from, ref, leader, reason(), link, monitor);
+        int before = at;
+        Object what = reason();
+        return new Signal.Spawn(from, ref, leader, what, link, monitor, at == before ? null : context());
     }
 
     private Object decode() {

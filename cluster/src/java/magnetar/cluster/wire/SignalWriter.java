@@ -78,6 +78,8 @@ final class SignalWriter {
         switch (signal) {
             case Signal.Message s when s.context() != null -> write(e, new Signal.Message(s.from(), s.to(), s.message(), null));
             case Signal.Exit s when s.context() != null -> write(e, new Signal.Exit(s.from(), s.to(), s.reason(), null));
+            case Signal.Spawn s when s.context() != null ->
+                write(e, new Signal.Spawn(s.from(), s.ref(), s.leader(), s.what(), s.link(), s.monitor(), null));
             case Signal.ExitLink s -> write(e, new Signal.ExitLink(s.from(), s.to(), text));
             case Signal.Down s -> write(e, new Signal.Down(s.from(), s.to(), s.ref(), text));
             case Signal.SpawnReply s -> write(e, new Signal.SpawnReply(s.to(), s.ref(), text));
@@ -100,7 +102,7 @@ final class SignalWriter {
             case Signal.Monitor s -> terms(e, Kind.MONITOR, s.from(), s.to(), s.ref());
             case Signal.Demonitor s -> terms(e, Kind.DEMONITOR, s.from(), s.to(), s.ref());
             case Signal.Down s -> withReason(e, Kind.DOWN, s.reason(), s.from(), s.to(), s.ref());
-            case Signal.Spawn s -> terms(e, Kind.SPAWN, s.from(), s.ref(), s.leader(), s.link(), s.monitor(), s.what());
+            case Signal.Spawn s -> inContext(e, s.context(), Kind.SPAWN, s.from(), s.ref(), s.leader(), s.link(), s.monitor(), s.what());
             case Signal.SpawnReply s -> withReason(e, Kind.SPAWN_REPLY, s.result(), s.to(), s.ref());
         }
     }

@@ -1,5 +1,7 @@
 package magnetar.kernel.process;
 
+import magnetar.kernel.fiber.Fiber;
+
 /**
  * Handles the signals of another node: each acts on a process of this node as it would if a process here had sent it.
  *
@@ -99,10 +101,14 @@ final class Arrivals {
     // --- starting processes ------------------------------------------------------------------------------------------
 
     private static void spawn(Connection from, Signal.Spawn s) {
+        Fiber starter = Fiber.current();
+        Object own = starter.enterContext(s.context()); // the new process takes it, and not the one of this fiber
         try {
             Spawn.spawn(new Spawn.Options("for " + from.peer()).naming(child -> begin(from, s, child)), from.work(s.what()));
         } catch (Exception | LinkageError | AssertionError e) {
             from.tell(new Signal.SpawnReply(s.from(), s.ref(), Dialect.codec().reason(e)));
+        } finally {
+            starter.leaveContext(own);
         }
     }
 

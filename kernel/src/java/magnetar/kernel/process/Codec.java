@@ -11,7 +11,7 @@ import magnetar.kernel.fiber.Exit;
  * Java.
  */
 public interface Codec {
-    /** The constant of this name: normal, kill, killed, noproc, noconnection, cancelled, DOWN. */
+    /** The constant of this name: normal, kill, killed, noproc, noconnection, abandoned, cancelled, DOWN. */
     default Object constant(String name) {
         return name;
     }

@@ -5,7 +5,9 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.park.Waiter;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.NoMemory;
 import magnetar.kernel.sched.Fault;
 
 /**
@@ -15,7 +17,8 @@ import magnetar.kernel.sched.Fault;
  * <p>Invariants:
  * <ol>
  *   <li>A link or monitor over it is in a table here and in the list of its process of this node. It fires once: the
- *       thread that removes it from the table tells the process.
+ *       thread that removes it from that list, under the lock of the process, tells the process. It leaves the table
+ *       last. If memory runs out before, {@link #down} tells it again.
  *   <li>No link or monitor outlives it. T1 enters a link or monitor in the table, then reads {@code down}. T2, in {@link #down},
  *       writes {@code down}, then empties the tables. At least one of them sees the other.
  *       A link reads {@code down} before its process lists it: the list may hold the same link over a later connection.
@@ -46,7 +49,7 @@ public final class Connection {
     private final Map<Tie, Long> unlinking = new ConcurrentHashMap<>();
     private final Map<Ref, Monitor> watching = new ConcurrentHashMap<>(); // monitors that processes of this node have
     private final Map<Ref, Monitor> watched = new ConcurrentHashMap<>(); // monitors that processes of the other node have
-    private final Map<Ref, Signal.Spawn> spawning = new ConcurrentHashMap<>(); // requests of this node
+    private final Map<Ref, Request> spawning = new ConcurrentHashMap<>(); // requests of this node
 
     private final Object order = new Object();
 
@@ -55,6 +58,16 @@ public final class Connection {
 
     /** A process of this node and one of the other. */
     record Tie(Pid own, Pid other) {}
+
+    /** A request for a process, which was not answered, or not handled to the end. */
+    private static final class Request {
+        private final Signal.Spawn signal;
+        private boolean over; // guarded by the lock of the process: the answer was delivered, or is not wanted
+
+        Request(Signal.Spawn signal) {
+            this.signal = signal;
+        }
+    }
 
     /** A connection to the node that has not begun. */
     public Connection(Peer peer) {
@@ -92,12 +105,32 @@ public final class Connection {
         }
         down = true;
         Simulated.switchPoint();
-        peer.disconnected(this);
-        Object why = Dialect.get().noconnection;
-        links.forEach(this::lose);
-        watching.keySet().forEach(ref -> fire(ref, why));
-        watched.keySet().forEach(this::ignore);
-        spawning.keySet().forEach(ref -> answer(ref, why));
+        for (int waits = 0;; waits++) {
+            try {
+                peer.disconnected(this);
+                fireAll(Dialect.get().noconnection);
+                NoMemory.awaited(waits > 0);
+                return;
+            } catch (OutOfMemoryError noRoom) {
+                NoMemory.await(waits);
+            }
+        }
+    }
+
+    // Without lambdas, which the JVM links when they first run.
+    private void fireAll(Object why) {
+        for (Tie tie : links) {
+            lose(tie);
+        }
+        for (Ref ref : watching.keySet()) {
+            fire(ref, why);
+        }
+        for (Ref ref : watched.keySet()) {
+            ignore(ref);
+        }
+        for (Ref ref : spawning.keySet()) {
+            answer(ref, why);
+        }
         unlinking.clear();
     }
 
@@ -175,9 +208,10 @@ public final class Connection {
 
     private void lose(Tie tie) {
         LocalProcess own = tie.own.process();
-        if (links.remove(tie) && own != null) {
-            own.exit(tie.other, Dialect.get().noconnection, true, null);
+        if (own != null) {
+            own.exit(tie.other, Dialect.get().noconnection, true, null); // if it lists the link
         }
+        links.remove(tie);
     }
 
     /** Ends a link of the current process. */
@@ -261,11 +295,12 @@ public final class Connection {
 
     /** What a monitor of this node watched has died, or is out of reach. */
     void fire(Ref ref, Object why) {
-        Monitor m = watching.remove(ref);
+        Monitor m = watching.get(ref);
         LocalProcess watcher = m == null ? null : m.maker().process();
         if (watcher != null) {
-            Monitors.fire(watcher, m, why);
+            Monitors.fire(watcher, m, why); // if it lists the monitor
         }
+        watching.remove(ref);
     }
 
     /** Begins a monitor of the other node; false if the watched process is dead. */
@@ -283,9 +318,10 @@ public final class Connection {
 
     /** A monitor of the other node has ended. */
     void ignore(Ref ref) {
-        Monitor m = watched.remove(ref);
+        Monitor m = watched.get(ref);
         if (m != null) {
             Monitors.forget(m);
+            watched.remove(ref);
         }
     }
 
@@ -313,12 +349,13 @@ public final class Connection {
 
     // --- starting processes ------------------------------------------------------------------------------------------
 
-    /** Asks for a process; false if it is down. */
-    boolean spawn(Signal.Spawn request) {
-        spawning.put(request.ref(), request);
+    /** Asks for a process. If it is down, that is the answer. */
+    void spawn(Signal.Spawn request) {
+        spawning.put(request.ref(), new Request(request));
         Simulated.switchPoint();
         if (down) {
-            return spawning.remove(request.ref()) == null;
+            answer(request.ref(), Dialect.get().noconnection);
+            return;
         }
         try {
             tell(request);
@@ -326,25 +363,72 @@ public final class Connection {
             spawning.remove(request.ref());
             throw t;
         }
-        return true;
+    }
+
+    /** Gives up a request of the current process, whose answer will not come. False if it has come, or if there is none. */
+    boolean abandon(LocalProcess me, Ref ref) {
+        Request request = spawning.get(ref);
+        if (request == null) {
+            return false;
+        }
+        synchronized (me) {
+            boolean waits = !request.over;
+            request.over = true;
+            return waits;
+        }
     }
 
     /** Handles the answer to a request for a process: its pid, or the reason why it was not started. */
     void answer(Ref ref, Object result) {
-        Signal.Spawn request = spawning.remove(ref);
-        LocalProcess me = request == null ? null : request.from().process();
-        if (me != null) {
-            Ref told = result instanceof Pid child ? adopt(me, request, child) : request.ref();
-            Delivery.deliverSignal(me, Dialect.codec().spawned(told, result), null);
-        } else if (request != null && result instanceof Pid child) {
-            release(request, child);
+        Request request = spawning.get(ref);
+        if (request == null) {
+            return;
+        }
+        LocalProcess me = request.signal.from().process();
+        if ((me == null || !deliver(me, request, result)) && result instanceof Pid child) {
+            release(me, request.signal, child);
+        }
+        spawning.remove(ref); // last, as above
+    }
+
+    /** False if the process has given the request up, or is dead. */
+    private boolean deliver(LocalProcess me, Request request, Object result) {
+        if (isOver(me, request)) {
+            return false;
+        }
+        Ref told = result instanceof Pid child ? adopt(me, request.signal, child) : request.signal.ref();
+        Node answer = Node.of(Dialect.codec().spawned(told, result), null);
+        Waiter woken;
+        synchronized (me) {
+            if (isOver(me, request)) {
+                return false;
+            }
+            woken = me.mailbox().pushSignal(answer);
+            request.over = true;
+        }
+        Delivery.arrives("answer to a request", me, answer.message, woken);
+        return true;
+    }
+
+    private static boolean isOver(LocalProcess me, Request request) {
+        synchronized (me) {
+            return request.over || me.isDead();
         }
     }
 
-    /** Ends what the other node has entered for a process that is dead. */
-    private void release(Signal.Spawn request, Pid child) {
+    /** Ends what both nodes have entered for a process that is dead, or does not want the new one. */
+    private void release(LocalProcess me, Signal.Spawn request, Pid child) {
+        if (me != null) {
+            synchronized (me) {
+                SmallSet.remove(me.links, child);
+                Monitors.endLocked(me, request.ref());
+            }
+        }
+        links.remove(new Tie(request.from(), child));
+        watching.remove(request.ref());
         if (request.link()) {
-            tell(new Signal.ExitLink(request.from(), child, ended(request.from())));
+            Object why = me == null || me.isDead() ? ended(request.from()) : Dialect.get().abandoned;
+            tell(new Signal.ExitLink(request.from(), child, why));
         }
         if (request.monitor()) {
             tell(new Signal.Demonitor(request.from(), child, request.ref()));

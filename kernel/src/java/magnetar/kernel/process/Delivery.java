@@ -57,8 +57,8 @@ final class Delivery {
         return arrives("message", process, message, answer);
     }
 
-    /** Handles the result of a push: false if the mailbox is closed. */
-    private static boolean arrives(String how, LocalProcess process, Object message, Waiter answer) {
+    /** Handles the result of a push, outside of all locks: false if the mailbox is closed. */
+    static boolean arrives(String how, LocalProcess process, Object message, Waiter answer) {
         if (answer != Mailbox.CLOSED) {
             Simulated.note(how, process.pid(), message);
         }

@@ -16,6 +16,7 @@ public final class Dialect {
     final Object killed;
     final Object noproc;
     final Object noconnection;
+    final Object abandoned;
     final Object down;
     final Object noMemory;
 
@@ -26,6 +27,7 @@ public final class Dialect {
         this.killed = codec.constant("killed");
         this.noproc = codec.constant("noproc");
         this.noconnection = codec.constant("noconnection");
+        this.abandoned = codec.constant("abandoned");
         this.down = codec.constant("DOWN");
         this.noMemory = codec.noMemory();
     }

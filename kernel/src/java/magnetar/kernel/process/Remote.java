@@ -116,9 +116,17 @@ final class Remote {
 
     static void spawn(Peer peer, Signal.Spawn request) {
         Connection c = awaitRoom(peer);
-        if (c == null || !c.spawn(request)) {
+        if (c == null) {
             Delivery.deliverSignal(request.from().process(), Dialect.codec().spawned(request.ref(), Dialect.get().noconnection), null);
+        } else {
+            c.spawn(request);
         }
+    }
+
+    /** Gives up a request; false if its answer has come. */
+    static boolean abandon(LocalProcess me, Peer peer, Ref ref) {
+        Connection c = peer.connection();
+        return c != null && c.abandon(me, ref);
     }
 
     // --- deaths ------------------------------------------------------------------------------------------------------

@@ -43,8 +43,9 @@ public sealed interface Signal {
      * Asks for a new process.
      *
      * @param what what the process is to do, see {@link Transport#work}
+     * @param context the context values of the sender, or null
      */
-    record Spawn(Pid from, Ref ref, Pid leader, Object what, boolean link, boolean monitor) implements Signal {}
+    record Spawn(Pid from, Ref ref, Pid leader, Object what, boolean link, boolean monitor, Object context) implements Signal {}
 
     /**
      * Answers {@link Spawn}.

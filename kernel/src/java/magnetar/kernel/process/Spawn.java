@@ -147,8 +147,17 @@ public final class Spawn {
      */
     public static Ref request(LocalProcess me, Peer peer, Object what, boolean links, boolean monitors) {
         Ref ref = Refs.make(me);
-        Remote.spawn(peer, new Signal.Spawn(me.pid(), ref, me.leader(), what, links, monitors));
+        Remote.spawn(peer, new Signal.Spawn(me.pid(), ref, me.leader(), what, links, monitors, me.fiber().outgoing()));
         return ref;
+    }
+
+    /**
+     * Gives up a request of the current process for a process of another node, which then is not linked and not
+     * monitored: a link ends with the reason {@code abandoned}. Returns true if the answer will not come, and false if it
+     * has come. Never waits.
+     */
+    public static boolean abandon(LocalProcess me, Peer peer, Ref request) {
+        return Remote.abandon(me, peer, request);
     }
 
     private static Pid pid(Fiber starter, String label) {

@@ -113,6 +113,33 @@ public final class LittleMemory {
         return parties.stream().filter(p -> p.mailbox().takeInbox() != null).count();
     }
 
+    /** How many of three processes learn that a node is lost: one is linked, one monitors, and one has asked for a process. */
+    public static int ofLostNode() {
+        Peer peer = Peers.peer("lost@host", 1, NOWHERE);
+        Connection connection = new Connection(peer);
+        peer.connect(NOWHERE, connection);
+        LocalProcess linked = process(2, new Scarce());
+        linked.setTraps(true);
+        connection.link(linked, peer.pid(1));
+        LocalProcess monitoring = process(3, new Scarce());
+        Monitor monitor = new Monitor(1, Refs.creation(), monitoring.pid(), 0, peer.pid(1), peer.pid(1), "DOWN");
+        Monitors.keep(monitoring, monitor);
+        connection.watch(monitoring, monitor);
+        LocalProcess asking = process(4, new Scarce());
+        connection.spawn(new Signal.Spawn(asking.pid(), new Ref(2, Refs.creation(), asking.pid(), 0), null, "work", true, true, null));
+        connection.down();
+        List<LocalProcess> parties = List.of(linked, monitoring, asking);
+        return connection.entries() > 0 ? -1 : (int) parties.stream().filter(p -> received(p, false) instanceof List<?>).count();
+    }
+
+    private static final Transport NOWHERE = new Transport() {
+        @Override
+        public void send(Connection to, Signal signal) {}
+
+        @Override
+        public void awaitRoom(Connection to) {}
+    };
+
     private static Object received(LocalProcess me, boolean stillTied) {
         Node message = me.mailbox().takeInbox();
         if (stillTied) {
