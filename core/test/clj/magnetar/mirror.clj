@@ -17,11 +17,17 @@
 
 ;; ---- turning identities round
 
+(defn- mirrored?
+  "Is this the name of one of the two nodes of the mirror?"
+  [^Peer sender node]
+  (= (subs (.name sender) 1) (some-> node (subs 1))))
+
 (defn- pid-there [^Peer sender ^Pid pid]
   (cond
     (nil? pid) nil
     (zero? (.node pid)) (do (Exports/pid pid) (.pid sender (.serial pid)))
-    :else (Exports/pid (.serial pid) (Peers/creation))))
+    (mirrored? sender (.nodeName pid)) (Exports/pid (.serial pid) (Peers/creation))
+    :else pid)) ; of a third node
 
 (defn- ref-there [^Peer sender ^Ref ref]
   (let [^Pid maker (.maker ref)]
@@ -126,12 +132,14 @@
   (.close ^Outbox (.-outbox ^Streams @current)))
 
 (defn start
-  "Connects this node with itself. Senders wait from `limit` signals on; `work` makes the work of a process that the other side asks for."
+  "Connects this node with itself, as the nodes a and b of the `host`. Senders wait from `limit` signals on; `work` makes the work of a
+  process that the other side asks for."
   ([] (start {}))
-  ([{:keys [limit work] :or {limit 1000000}}]
+  ([{:keys [limit work host] :or {limit 1000000 host "mirror"}}]
    (let [current (atom nil)
-         transport (transport current work)]
-     (connect (->Mirror (Peers/peer "a@mirror" 101 transport) (Peers/peer "b@mirror" 102 transport) transport current (atom nil) limit)))))
+         transport (transport current work)
+         peer (fn [node creation] (Peers/peer (str node "@" host) creation transport))]
+     (connect (->Mirror (peer "a" 101) (peer "b" 102) transport current (atom nil) limit)))))
 
 (defn- of-peer ^Pid [^Peer peer ^Pid pid]
   (Exports/pid pid)

@@ -16,7 +16,7 @@
    [magnetar.support :refer [collecting eventually with-failures]]
    [magnetar.sys :as sys])
   (:import
-   (magnetar.kernel.process DeadLetters LocalProcess Peer Pid ProcessTable Spawn)))
+   (magnetar.kernel.process Connection DeadLetters LocalProcess Peer Pid ProcessTable Signal$Exit Signal$Link Signal$Message Signal$Monitor Spawn)))
 
 (set! *warn-on-reflection* true)
 
@@ -459,3 +459,49 @@
         (is (eventually (= 1 (count @failures))))
         (actor/send-after 0 there :later)
         (is (= :later (receive x x)) "the timers go on")))))
+
+;; ---- several transports
+
+(deftest each-node-is-reached-by-its-own-transport
+  (with-mirror [m]
+    (with-mirror [n {:host "glass"}]
+      (actor/flag :trap-exit true)
+      (let [here (spawn echo)
+            [by-m by-n] [(mirror/there m here) (mirror/there n here)]
+            refs (mapv actor/monitor [by-m by-n])]
+        (is (= ["a@mirror" "a@glass"] (map actor/node [by-m by-n])))
+        (is (= 3 (count (set [here by-m by-n]))))
+        (actor/link by-n)
+        (doseq [to [by-m by-n]]
+          (! to [:echo (self) to])
+          (is (= [:echoed to] (receive x x))))
+        (mirror/cut m)
+        (is (= [:DOWN (refs 0) :process by-m :noconnection] (receive x x)))
+        (! by-n [:echo (self) :still-there])
+        (is (= [:echoed :still-there] (receive x x)))
+        (! by-n [:die :tired])
+        (is (= #{[:DOWN (refs 1) :process by-n :tired] [:EXIT by-n :tired]} (set [(receive x x) (receive x x)])))
+        (is (= :none (receive x x (after 0 :none))))))))
+
+(deftest a-signal-for-a-third-node-is-not-forwarded
+  (with-mirror [m]
+    (with-mirror [n {:host "glass"}]
+      (actor/flag :trap-exit true)
+      (let [here (spawn echo)
+            there (mirror/there n here)
+            alias (.ref ^Peer (:a n) 7 (.pid ^Peer (:a n) 8) true)
+            ^Connection connection (.connection ^Peer (:b m)) ; what arrives at this node from b of the mirror
+            from (.pid ^Peer (:b m) 1)
+            got #(mapv (partial actor/process-info here) [:monitored-by :links])
+            lost (DeadLetters/count)]
+        (.receive connection (Signal$Message. from there [:die :forwarded] nil))
+        (.receive connection (Signal$Message. from alias :answer nil))
+        (is (= (inc lost) (DeadLetters/count)))
+        (.receive connection (Signal$Exit. from there :kill nil))
+        (.receive connection (Signal$Link. from there))
+        (.receive connection (Signal$Monitor. from there (.ref ^Peer (:b m) 9 from false)))
+        (! there [:echo (self) 1])
+        (is (= [:echoed 1] (receive x x)) "by its own transport")
+        (is (= [[] []] (got)))
+        (is (zero? (long (mirror/entries n))))
+        (! here [:die :normal])))))
