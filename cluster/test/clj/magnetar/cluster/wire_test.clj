@@ -141,6 +141,15 @@
       (is (= :unreadable (first (.reason s))) "an exit signal has to arrive")
       (is (= 2 (count @told))))))
 
+(deftest many-messages-that-cannot-be-read-are-told-of-a-few-times
+  (let [far (.pid peer 1)
+        told (atom [])
+        shallow (stream {:max-depth 20} (fn [e] (swap! told conj [(:left-out (ex-data e)) (ex-message e)])))
+        bad (Signal$Message. nil far (nth (iterate vector :x) 50) nil)]
+    (read-by shallow (apply written (repeat 250 bad)) 65536)
+    (is (= [nil 10 100] (map first @told)))
+    (is (re-find #"100 values of this connection could not be read until now; the next report comes after 1000\.$" (second (peek @told))))))
+
 (deftest a-signal-may-not-be-larger-than-agreed
   (is (thrown-with-msg? BadStream #"A signal of 4294967295 bytes was announced" (read-by (byte-array 4 (byte -1)) 4)))
   (is (thrown-with-msg? BadStream #"of 0 bytes" (read-by (byte-array 4) 4)))

@@ -16,16 +16,21 @@ import magnetar.kernel.process.Signal;
  * Reads the signals that a {@link SignalWriter} of another node has written, from parts of its stream of any size.
  *
  * <p>What the other node was free to send may be unreadable here: then a message is left out and told of, and in other
- * signals text stands for a reason. Everything else that is not as it has to be is a {@link BadStream}.
+ * signals text stands for a reason. Only the first one, the 10th, the 100th and so on are told of, so that many of them
+ * do not fill a log. Everything else that is not as it has to be is a {@link BadStream}.
  *
  * <p>One thread at a time uses it.
  */
 final class SignalReader {
     private static final Keyword UNREADABLE = Keyword.intern("unreadable");
+    private static final Keyword LEFT_OUT = Keyword.intern("left-out");
 
     private final Decoder decoder;
     private final int largest;
     private final Consumer<Throwable> leftOut;
+
+    private long unreadable; // values so far
+    private long told = 1; // which one is told of next
 
     private byte[] held = new byte[0]; // of a signal whose end has not come
     private int end;
@@ -39,7 +44,7 @@ final class SignalReader {
      * A reader at the begin of a stream.
      *
      * @param largest the most bytes of a signal
-     * @param leftOut is told why a signal was left out
+     * @param leftOut is told why a message or a reason was left out
      */
     SignalReader(Codec codec, int largest, Consumer<Throwable> leftOut) {
         this.decoder = new Decoder(codec);
@@ -141,8 +146,8 @@ final class SignalReader {
         try {
             Object message = decode();
             return new Signal.Message(from, to, message, context());
-        } catch (ExceptionInfo unreadable) {
-            leftOut.accept(unreadable);
+        } catch (ExceptionInfo cannot) {
+            leaveOut(cannot);
             return null;
         }
     }
@@ -159,7 +164,7 @@ final class SignalReader {
     private Object context() {
         try {
             return decode() instanceof IPersistentMap values ? values : null;
-        } catch (ExceptionInfo unreadable) {
+        } catch (ExceptionInfo cannot) {
             return null;
         }
     }
@@ -184,10 +189,23 @@ final class SignalReader {
     private Object reason() {
         try {
             return decode();
-        } catch (ExceptionInfo unreadable) {
-            leftOut.accept(unreadable);
-            return PersistentVector.create(UNREADABLE, unreadable.getMessage());
+        } catch (ExceptionInfo cannot) {
+            leaveOut(cannot);
+            return PersistentVector.create(UNREADABLE, cannot.getMessage());
         }
+    }
+
+    private void leaveOut(ExceptionInfo why) {
+        unreadable++;
+        if (unreadable == told) {
+            told *= 10;
+            leftOut.accept(unreadable == 1 ? why : oneOfMany(why));
+        }
+    }
+
+    private ExceptionInfo oneOfMany(ExceptionInfo why) {
+        return new ExceptionInfo(why.getMessage() + " " + unreadable + " values of this connection could not be read until now; the next report comes after "
+                + told + ".", (IPersistentMap) why.getData().assoc(LEFT_OUT, unreadable), why);
     }
 
     private Object part() {
