@@ -66,7 +66,7 @@
 (deftype Streams [^ConcurrentLinkedQueue signals ^Outbox outbox cut? ended])
 
 (defn- streams [limit]
-  (->Streams (ConcurrentLinkedQueue.) (Outbox. "the mirror" limit) (atom false) (a/chan)))
+  (->Streams (ConcurrentLinkedQueue.) (Outbox. "the mirror" limit Long/MAX_VALUE) (atom false) (a/chan)))
 
 (defn- take-down [{:keys [a b]}]
   (run! #(some-> ^Peer % .connection .down) [a b]))

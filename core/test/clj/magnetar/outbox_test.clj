@@ -22,7 +22,7 @@
     (if (neg? got) :closed (String. bytes 0 got))))
 
 (deftest what-is-added-is-taken-in-parts-of-any-size
-  (let [outbox (Outbox. "b@host" 10)]
+  (let [outbox (Outbox. "b@host" 10 Long/MAX_VALUE)]
     (run! #(add outbox %) ["abc" "defgh" (apply str (repeat 10000 "x"))])
     (is (= 10008 (.size outbox)))
     (is (= ["abcd" "efgh"] [(taken outbox 4) (taken outbox 4)]))
@@ -34,7 +34,7 @@
     (is (= :closed (taken outbox 100)))))
 
 (deftest what-is-there-when-it-is-finished-is-taken
-  (let [outbox (Outbox. "b@host" 3)]
+  (let [outbox (Outbox. "b@host" 3 Long/MAX_VALUE)]
     (add outbox "abcdef")
     (.finish outbox)
     (add outbox "late")
@@ -45,7 +45,7 @@
   (:waits-for (actor/process-info pid)))
 
 (deftest a-sender-waits-for-room-and-inspect-says-so
-  (let [outbox (Outbox. "b@host" 3)
+  (let [outbox (Outbox. "b@host" 3 Long/MAX_VALUE)
         _ (add outbox "abcdef")
         sender (spawn #(do (.awaitRoom outbox) :room))]
     (is (eventually (= "room in the stream to b@host" (waits-of sender))))
@@ -62,7 +62,7 @@
       (is (= :room (actor/join kept))))))
 
 (deftest the-fiber-that-takes-waits-for-bytes
-  (let [outbox (Outbox. "b@host" 3)
+  (let [outbox (Outbox. "b@host" 3 Long/MAX_VALUE)
         taker (spawn #(vector (taken outbox 10) (taken outbox 10)))]
     (is (eventually (= "signals to send to b@host" (waits-of taker))))
     (add outbox "abc")
@@ -73,7 +73,7 @@
 (defn- many-senders
   "Three senders of four bytes each, of which one may be killed, and one that takes: nothing is lost, nor waits for ever."
   []
-  (let [outbox (Outbox. "b@host" 2)
+  (let [outbox (Outbox. "b@host" 2 Long/MAX_VALUE)
         senders (mapv (fn [letter] (spawn (fn [] (dotimes [_ 4] (.awaitRoom outbox) (add outbox letter))))) ["a" "b" "c"])
         all (spawn (fn [] (loop [got ""]
                             (let [part (taken outbox 3)]
@@ -89,7 +89,7 @@
   (is (:passed (mt/check {:runs 500 :properties [:no-leaked-fiber]} (many-senders)))))
 
 (deftest an-outbox-whose-peer-does-not-read-closes-itself
-  (let [outbox (Outbox. "b@host" 10)
+  (let [outbox (Outbox. "b@host" 10 Long/MAX_VALUE)
         force-in (fn [n] (.add outbox (byte-array n) 0 n false))
         most (* 10 Outbox/CUT_OFF)
         waiter (spawn #(do (force-in 10) (.awaitRoom outbox) :on))]
@@ -104,3 +104,25 @@
     (is (= [true 0 :on :closed] [(.hasOverflowed outbox) (.size outbox) (actor/join waiter) (taken outbox 1)]))
     (force-in 1)
     (is (= 0 (.size outbox)))))
+
+(deftest parts-leave-as-far-as-the-other-side-has-processed-them
+  (let [outbox (Outbox. "b@host" 1000 600)
+        taker (spawn #(doall (repeatedly 4 (fn [] (taken outbox 100)))))]
+    (add outbox (apply str (repeat 350 "x")))
+    (is (eventually (= "progress of the reader on b@host" (waits-of taker))))
+    (is (= 150 (.size outbox)) "two parts cost 100 bytes and an overhead each")
+    (run! #(.processed outbox %) [-1 0 713])
+    (is (= "progress of the reader on b@host" (waits-of taker)) "what was not sent was not processed")
+    (.finish outbox)
+    (is (= "progress of the reader on b@host" (waits-of taker)) "also what is left must wait")
+    (.processed outbox 356)
+    (is (eventually (= 50 (.size outbox))))
+    (.processed outbox 712)
+    (is (= [100 100 100 50] (map count (actor/join taker))))
+    (is (= :closed (taken outbox 1)))
+    (let [full (Outbox. "b@host" 1000 1)
+          taker (spawn #(vector (taken full 1) (taken full 1)))]
+      (add full "ab")
+      (is (eventually (= "progress of the reader on b@host" (waits-of taker))))
+      (.close full)
+      (is (= ["a" :closed] (actor/join taker))))))

@@ -2,46 +2,33 @@
   "A session that reads slowly holds its sender up, and not the memory of its node."
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor :refer [! receive spawn]]
+   [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.etf :as etf]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
    (magnetar.cluster.wire Unread Unread$Share)
+   (magnetar.kernel.network Member)
    (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
-(defn- start-thread [f]
-  (let [thread (Thread/ofVirtual)]
-    (.start thread ^Runnable f)))
-
-(deftest the-network-waits-for-room
-  (let [unread (Unread. 100)
-        ^Unread$Share share (.share unread)
-        added (atom 0)
-        add (fn [n] (start-thread (fn [] (.add unread n) (swap! added inc))))]
-    (.add unread 100)
-    (.take share 100)
-    (add 1)
-    (is (= [0 100] [@added (.size unread)]))
-    (.read share 1)
-    (mt/wait-until #(= 1 @added))
-    (is (= 100 (.size unread)))
-    (add 2)
-    (.beginSend share)
-    (mt/wait-until #(= 2 @added))
-    (.endSend share)
-    (is (= 102 (.size unread)) "a session that sends is not waited for")
-    (add 3)
+(deftest each-member-has-a-limit-of-its-own
+  (let [unread (Unread. 2000)
+        [a b] [(Member. "a@host" 1) (Member. "b@host" 2)]
+        ^Unread$Share share (.share unread a)
+        overhead 256]
+    (is (= [true true false true] [(.add unread a 1000) (.add unread a 1) (.add unread a 1000) (.add unread b 1000)]))
+    (is (= (+ 1001 (* 2 overhead)) (.size unread a)) "a frame costs more than its bytes")
+    (run! #(.take share %) [1000 1])
+    (.read share 1000)
+    (is (= (+ 1 overhead) (.size unread a)))
+    (is (true? (.add unread a 1000)))
     (.close share)
-    (mt/wait-until #(= 3 @added))
-    (is (= 6 (.size unread)) "what a session leaves behind is dropped")
-    (.addNow unread 100)
-    (add 4)
-    (.close unread)
-    (mt/wait-until #(= 4 @added))))
+    (is (= (+ 1000 overhead) (.size unread a)) "what a session leaves behind is dropped, and not what comes for the next one")
+    (.remove unread a 1000)
+    (is (= [0 (+ 1000 overhead)] [(.size unread a) (.size unread b)]))))
 
 ;; ---- the sender
 
@@ -74,6 +61,62 @@
                                         (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
                                         0)})]})
 
+(defn- answers? [to]
+  (! to [:echo (self)])
+  (receive :echoed true (after 5000 false)))
+
+(defn- echo []
+  (receive [:echo from] (do (! from :echoed) (recur))))
+
+(deftest a-slow-session-holds-up-no-other-node
+  (let [door (atom false)]
+    (is (true? (mt/simulate {:seed 1}
+                 (let [net (mt/network)
+                       events (mapv #(join net % (slow door) (fn [] (actor/register :echo (spawn echo)))) [:a :b :c])]
+                   (mt/wait-until #(every? (comp #{2} count deref) events) {:timeout 60000})
+                   (mt/on-node :b (fn []
+                                    (spawn (fn []
+                                             (! [:echo "a"] (->Slow))
+                                             (dotimes [_ 200] (! [:echo "a"] (byte-array 100000)))))
+                                    nil))
+                   (scope/sleep 10000)
+                   (let [answered? (mt/on-node :c #(actor/with-process {} (answers? [:echo "a"])))]
+                     (reset! door true)
+                     answered?)))))))
+
+(def ^:private names (mapv #(keyword (str "mortal-" %)) (range 30)))
+
+(defn- start-mortals
+  "Starts processes that end with a large reason when they are told to."
+  []
+  (doseq [name names]
+    (actor/register name (spawn #(receive :die (actor/exit (byte-array 100000)))))))
+
+(defn- watched? []
+  (every? #(seq (actor/process-info (actor/whereis %) :monitored-by)) names))
+
+(deftest a-node-that-asks-and-does-not-read-is-cut-off
+  (let [door (atom false)
+        run (mt/simulate* {:seed 1}
+              (fn []
+                (let [net (mt/network)
+                      events (mapv #(join net % (assoc (slow door) :limit 1000) start-mortals) [:a :b])]
+                  (mt/wait-until #(every? (comp seq deref) events) {:timeout 60000})
+                  (mt/on-node :b (fn [] (spawn (fn [] (run! #(actor/monitor [% "a"]) names) (receive :never nil))) nil))
+                  (mt/wait-until #(mt/on-node :a watched?))
+                  (mt/on-node :a (fn []
+                                   (spawn (fn []
+                                            (! [:nobody "b"] (->Slow))
+                                            (run! #(! % :die) names)))
+                                   nil))
+                  (mt/wait-until #(some #{:down} (map first @(events 0))) {:timeout 60000})
+                  (reset! door true)
+                  (mt/wait-until #(= [:up :down :up] (map first @(events 0))) {:timeout 60000})
+                  :cut-off)))]
+    (is (= :cut-off (:value run)))
+    (is (= ["The node b is cut off, because it does not read what is sent to it: answers and notices of more than 64000 bytes wait, 64 times the :buffer. Look there for what holds it up."]
+           (map (comp ex-message :error) (:failures run))))))
+
 (def ^:private messages 300)
 (def ^:private size 100000)
 
@@ -81,7 +124,7 @@
   (let [got (atom 0)
         sent (atom 0)
         door (atom false)
-        most (+ 1048576 2097152 4194304 (* 4 size))] ; outbox, window, unread
+        most (+ 1048576 1048576 65536 (* 4 size))] ; outbox, window, a frame
     (is (= [true messages]
            (mt/simulate {:seed 1}
              (let [net (mt/network)

@@ -1,5 +1,6 @@
 (ns magnetar.cluster.impl.frames
-  "The frames of a session: greetings, proofs of the cookie, parts of the stream, its end, resets, and separations.
+  "The frames of a session: greetings, proofs of the cookie, parts of the stream, what was processed of it, its end,
+  resets, and separations.
 
   A frame begins with its kind. A part of the stream has 17 bytes in front: the kind, the tag that the receiver has
   chosen, and its number. The others are one term."
@@ -21,7 +22,7 @@
   "How many bytes are in front of a part of the stream."
   17)
 
-(def ^:private kinds [:hello :proof :data :reset :end :ended :apart])
+(def ^:private kinds [:hello :proof :data :reset :end :ended :apart :processed])
 
 (def ^:private number-of (zipmap kinds (range)))
 
@@ -69,6 +70,11 @@
   ^bytes [tag]
   (frame :apart [tag]))
 
+(defn processed
+  "The frame that says up to which position of the stream with the tag all was processed."
+  ^bytes [tag position]
+  (frame :processed [tag position]))
+
 (defn tag-of
   "The tag that the parts of a stream to the owner of the nonce have."
   ^long [^bytes nonce]
@@ -94,12 +100,13 @@
     (when (case kind
             :hello (hello? x)
             :proof (and (= 3 (count x)) (bytes? a) (pos-int? b) (bytes? c))
-            :end (and (= 2 (count x)) (int? a) (nat-int? b))
+            (:end :processed) (and (= 2 (count x)) (int? a) (nat-int? b))
             (:reset :ended :apart) (and (= 1 (count x)) (int? a)))
       (case kind
         :hello {:kind kind :versions [a b] :name c :creation d :nonce e :asked f}
         :proof {:kind kind :nonce a :version b :mac c}
         :end {:kind kind :tag a :number b}
+        :processed {:kind kind :tag a :position b}
         (:reset :ended :apart) {:kind kind :tag a}))))
 
 (defn- term [kind ^bytes frame]

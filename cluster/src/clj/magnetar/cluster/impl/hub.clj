@@ -10,6 +10,7 @@
    [magnetar.cluster.impl.status :as status]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
@@ -26,7 +27,7 @@
   [1 1])
 
 (def ^:private most-unread
-  "From so many bytes on, which no session has read, the network waits."
+  "How many bytes of one member may wait for its session: a node sends about 1 MiB until the session says that they were processed."
   4194304)
 
 (def ^:private drain-ms
@@ -118,7 +119,7 @@
   "A new session: its process, its share of what is unread, when it started, and how often the ones before it have failed."
   ([state member] (start-session state member 0))
   ([{:keys [template ^Unread unread]} member failures]
-   (let [share (.share unread)
+   (let [share (.share unread member)
          session (assoc template :member member :share share)]
      {:pid (actor/spawn-link session/run (if (zero? (long failures)) session (assoc session :pause (pause failures))))
       :share share
@@ -168,9 +169,15 @@
     (do
       (.take share (alength frame))
       (! pid [:frame frame]))
-    (.remove unread (alength frame))))
+    (.remove unread from (alength frame))))
 
 ;; ---- the process
+
+(defn- report-flood [^Member from]
+  (reports/report (str "the node " (.name from))
+                  (ex-info (str "The node " (.name from) " is cut off, because it has sent more than " most-unread
+                                " bytes without a wait for the answers to them. Only a program that is no node of a cluster does that.")
+                           {:member (str from)})))
 
 (defn- end-all [{:keys [sessions]}]
   (run! end-session (vals sessions)))
@@ -194,6 +201,7 @@
     (receive
       [:view members] (recur (follow state members))
       [:frame from bytes] (do (hand-on state from bytes) (recur state))
+      [:flood from] (do (report-flood from) (recur state))
       [:ask request node from] (do (ask state request node from) (recur state))
       :stop (recur (begin-leave state))
       :drain-no-longer (end-all state)
@@ -201,21 +209,15 @@
       [:EXIT pid _] (recur (replaced state pid))
       _ (recur state))))
 
-(defn- count-in
-  "Adds the frame to what is unread, after a wait for room. An interrupt, by which the network ends, ends the wait."
-  [^Unread unread ^bytes frame]
-  (try
-    (.add unread (alength frame))
-    (catch InterruptedException _
-      (.interrupt (Thread/currentThread))
-      (.addNow unread (alength frame)))))
-
-(defn- events ^Network$Events [hub unread]
+(defn- events ^Network$Events [hub ^Network network ^Unread unread]
   (reify Network$Events
     (view [_ next] (! hub [:view (vec (.members next))]))
     (frame [_ from bytes]
-      (count-in unread bytes)
-      (! hub [:frame from bytes]))))
+      (if (.add unread from (alength ^bytes bytes))
+        (! hub [:frame from bytes])
+        (do
+          (.cut network from)
+          (! hub [:flood from]))))))
 
 (defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable notify]} self-member]
   (let [streams (Streams. (work-of spawnable))
@@ -238,13 +240,12 @@
   "Joins the network; exits with a sentence if that is not possible."
   [^Network network unread]
   (try
-    (.join network (events (self) unread))
+    (.join network (events (self) network unread))
     (catch IOException e (actor/exit [:not-joined (ex-message e)]))))
 
 (defn- leave
   "Leaves the network, also if the hub has failed or was killed: a member that nothing reads would look alive to the others."
-  [^Network network ^Unread unread]
-  (.close unread) ; else the network could not be left
+  [^Network network]
   (scope/shield (.leave network))
   (when-not (actor/whereis server-name) ; it was killed, and is not started again yet
     (Peers/setName nil)))
@@ -261,7 +262,7 @@
               :starter starter
               :unread unread
               :sessions {}})
-      (finally (leave network unread)))))
+      (finally (leave network)))))
 
 (defn start-link
   "Joins the network, and returns [:ok hub], a process that is linked to this one, which traps exits; or [:error why].

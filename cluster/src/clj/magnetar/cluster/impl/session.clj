@@ -52,12 +52,9 @@
     bytes))
 
 (defn- send-frame
-  "Sends what belongs to no stream. Meanwhile the network does not wait for sessions to read."
-  [{:keys [^Network network ^Member member ^Unread$Share share]} frame]
-  (.beginSend share)
-  (try
-    (.send network member frame)
-    (finally (.endSend share))))
+  "Sends what belongs to no stream."
+  [{:keys [^Network network ^Member member]} frame]
+  (.send network member frame))
 
 ;; ---- the stream
 
@@ -297,9 +294,22 @@
                               {:node (:name theirs)}))
     session))
 
+(defn- tell-progress
+  "Lets the other side send on, when enough was processed."
+  [{:keys [^Stream stream theirs] :as session}]
+  (let [position (.dueToTell stream)]
+    (when (pos? position)
+      (send-frame session (frames/processed (frames/tag-of (:nonce theirs)) position)))))
+
 (defn- read-part [{:keys [^Stream stream ^Connection connection] :as session} frame]
   (.read stream frame frames/data-header (reify Consumer (accept [_ signal] (.receive connection signal))))
+  (tell-progress session)
   (update session :next inc))
+
+(defn- processed [{:keys [^Stream stream mine] :as session} {:keys [tag position]}]
+  (when (and stream (= tag (frames/tag-of (:nonce mine))))
+    (.wasProcessed stream position))
+  session)
 
 (defn- behind-a-loss?
   "Is the number of the part not the next one?"
@@ -397,6 +407,7 @@
       :hello (greeted session parsed)
       :proof (proved session parsed)
       :data (part session parsed)
+      :processed (processed session parsed)
       :reset (reset session parsed)
       :end (end session parsed)
       :ended (ended session parsed)

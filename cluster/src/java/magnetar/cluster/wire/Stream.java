@@ -12,11 +12,21 @@ import magnetar.kernel.process.Signal;
  * <p>Any thread may send. One thread at a time takes, and one reads.
  */
 public final class Stream {
+    /** How much of a stream may be on its way until its reader has processed it. */
+    private static final long WINDOW = 1 << 20;
+
+    /** The reader tells its position when it has grown by so much. */
+    private static final long SHARE = WINDOW / 4;
+
     private final int largest;
     private final Outbox outbox;
     private final SignalWriter writer;
     private final SignalReader reader;
     private volatile boolean dropped; // written before the outbox is closed
+
+    // Of the thread that reads: the cost of what was processed, and of what the other side was told.
+    private long processed;
+    private long told;
 
     /**
      * A stream at its begin.
@@ -28,7 +38,7 @@ public final class Stream {
      */
     public Stream(Codec codec, String node, int limit, int largest, Consumer<Throwable> leftOut) {
         this.largest = largest;
-        this.outbox = new Outbox(node, limit);
+        this.outbox = new Outbox(node, limit, WINDOW);
         this.writer = new SignalWriter(codec, outbox, largest);
         this.reader = new SignalReader(codec, largest, leftOut);
     }
@@ -51,6 +61,11 @@ public final class Stream {
         return outbox.take(frame, from);
     }
 
+    /** The other side has processed all up to this position, see {@link #dueToTell}. */
+    public void wasProcessed(long position) {
+        outbox.processed(position);
+    }
+
     /** How many bytes have not left. */
     public int size() {
         return outbox.size();
@@ -63,6 +78,16 @@ public final class Stream {
      */
     public void read(byte[] frame, int from, Consumer<Signal> signals) {
         reader.read(frame, from, signals);
+        processed += Outbox.cost(frame.length - from);
+    }
+
+    /** Returns the position up to which all was read, if the other side has to be told now; else 0. */
+    public long dueToTell() {
+        if (processed - told < SHARE) {
+            return 0;
+        }
+        told = processed;
+        return told;
     }
 
     /** Sends nothing more. What has not left can still be taken. */

@@ -1,174 +1,90 @@
 package magnetar.cluster.wire;
 
-import java.util.ArrayDeque;
-import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.Waiter;
+import java.util.HashMap;
+import java.util.Map;
+import magnetar.kernel.network.Member;
+import magnetar.kernel.process.Outbox;
 
 /**
- * The bytes of received frames that no session has processed. The thread of the network waits while there are too
- * many. So it acknowledges nothing, and the windows of the senders fill.
+ * How much was received from each member and not processed by its session. The thread of the network never waits for a
+ * session, since that would hold up the views, and the frames of all others. A stream keeps its sender within a window,
+ * see {@link Outbox}, so a member passes the limit only if it breaks the rules.
  *
- * <p>Invariants:
- * <ol>
- *   <li>The thread of the network waits only while there are {@code limit} bytes or more, it is open, and no session
- *       sends. A session that waits to send needs that thread on the other side, which may wait for a session likewise.
- *   <li>The bytes of a session that has ended count no more: see {@link Share#close}.
- * </ol>
- *
- * <p>Lock order: its lock is the innermost one, and no waiter is woken under it.
+ * <p>Invariant: what is counted for a member is the cost of its frames that are in the mailbox of the hub, or are in the
+ * share of a session that has not ended.
  */
 public final class Unread {
     private final long limit;
+    private final Map<Member, Long> unread = new HashMap<>(); // guarded by its lock
 
-    // The rest is guarded by its lock.
-    private final ArrayDeque<Waiter> waiting = new ArrayDeque<>();
-    private long bytes;
-    private int sending;
-    private boolean closed;
-
-    /** None yet. From `limit` bytes on the network waits. */
+    /** Nothing yet. No member may have more than `limit` bytes, with what frames cost. */
     public Unread(long limit) {
         this.limit = limit;
     }
 
-    /** How many bytes there are. */
-    public synchronized long size() {
-        return bytes;
-    }
-
-    /** Adds bytes, after a wait for room. */
-    public void add(int n) throws InterruptedException {
-        Fiber fiber = Fiber.current();
-        fiber.enter();
-        while (isFull()) {
-            Parked waiter = new Parked(fiber, WaitReason.MAILBOX_ROOM, null);
-            boolean gone = false;
-            try {
-                if (queue(waiter)) {
-                    waiter.await();
-                }
-                fiber.check();
-                gone = true;
-            } finally {
-                if (!gone) {
-                    giveUp(waiter);
-                }
-            }
+    /** Adds a frame of so many bytes; false, and it is not counted, if the member has too many. */
+    public synchronized boolean add(Member from, int length) {
+        long next = size(from) + Outbox.cost(length);
+        if (next <= limit) {
+            unread.put(from, next);
         }
-        addNow(n);
+        return next <= limit;
     }
 
-    /** Adds bytes without a wait. */
-    public synchronized void addNow(int n) {
-        bytes += n;
+    /** How much there is of the member. */
+    public synchronized long size(Member from) {
+        return unread.getOrDefault(from, 0L);
     }
 
-    /** Takes bytes away that no session will read. */
-    public void remove(long n) {
-        synchronized (this) {
-            bytes -= n;
-        }
-        wake();
+    /** Takes a frame away that no session will read. */
+    public void remove(Member from, int length) {
+        subtract(from, Outbox.cost(length));
     }
 
-    /** Lets everything in from now on. */
-    public void close() {
-        synchronized (this) {
-            closed = true;
-        }
-        wake();
-    }
-
-    private boolean isFull() {
-        Simulated.switchPoint();
-        synchronized (this) {
-            return mustWait();
+    private synchronized void subtract(Member from, long cost) {
+        long left = size(from) - cost;
+        if (left > 0) {
+            unread.put(from, left);
+        } else {
+            unread.remove(from);
         }
     }
 
-    private boolean mustWait() {
-        return !closed && sending == 0 && bytes >= limit;
-    }
-
-    private boolean queue(Waiter waiter) {
-        Simulated.switchPoint();
-        synchronized (this) {
-            return mustWait() && waiting.add(waiter);
-        }
-    }
-
-    private synchronized void giveUp(Waiter waiter) {
-        waiting.remove(waiter);
-    }
-
-    private void wake() {
-        for (Waiter w = next(); w != null; w = next()) {
-            w.complete(this, null);
-        }
-    }
-
-    private synchronized Waiter next() {
-        while (!waiting.isEmpty() && !mustWait()) {
-            Waiter w = waiting.poll();
-            if (w.claim()) {
-                return w;
-            }
-        }
-        return null;
-    }
-
-    /** The part of a session. */
-    public Share share() {
-        return new Share();
+    /** The part of a session with the member. */
+    public Share share(Member of) {
+        return new Share(of);
     }
 
     /** What waits for one session. */
     public final class Share {
-        private long held;
+        private final Member of;
+        private long held; // guarded by the lock of what is unread
 
-        private Share() {}
+        private Share(Member of) {
+            this.of = of;
+        }
 
-        /** Bytes that have been added before are for this session. */
-        public void take(int n) {
+        /** A frame that was added before is for this session. */
+        public void take(int length) {
             synchronized (Unread.this) {
-                held += n;
+                held += Outbox.cost(length);
             }
         }
 
-        /** The session has read bytes. */
-        public void read(int n) {
+        /** The session has processed a frame. */
+        public void read(int length) {
             synchronized (Unread.this) {
-                held -= n;
-            }
-            remove(n);
-        }
-
-        /** The session waits for the network from now on. */
-        public void beginSend() {
-            synchronized (Unread.this) {
-                sending++;
-            }
-            wake();
-        }
-
-        /** It does so no longer. */
-        public void endSend() {
-            synchronized (Unread.this) {
-                sending--;
+                held -= Outbox.cost(length);
+                subtract(of, Outbox.cost(length));
             }
         }
 
         /** The session has ended. What it has not read is dropped. */
         public void close() {
-            long rest;
             synchronized (Unread.this) {
-                rest = held;
+                subtract(of, held);
                 held = 0;
             }
-            remove(rest);
         }
     }
 }

@@ -45,7 +45,9 @@ public enum WaitReason {
     /** Waits until the stream to another node takes more. */
     NODE_ROOM("room in the stream to ", "another node"),
     /** Waits for what is to be sent to another node. */
-    NODE_SIGNALS("signals to send to ", "another node");
+    NODE_SIGNALS("signals to send to ", "another node"),
+    /** Waits until another node has processed what was sent to it. */
+    NODE_READER("progress of the reader on ", "another node");
 
     private final String words;
     private final String ofWhat;

@@ -18,8 +18,11 @@ import magnetar.kernel.park.Waiter;
  *   <li>Of what was added without a wait while it was full, there are at most {@value #CUT_OFF} times {@code limit} bytes
  *       and one signal: the next one closes it. A byte that is taken counts as one of these, so they are at most
  *       {@code limit} bytes and the senders' signals more.
- *   <li>The fiber that takes waits only while there is nothing, and it is open. A thread that adds wakes it. A thread
- *       that takes wakes the senders if there is room. A thread that closes it wakes all.
+ *   <li>What was taken and not yet processed on the other side costs at most {@code window} and one part. So a reader that
+ *       is slow holds up its sender, and neither the network nor the memory of its node.
+ *   <li>The fiber that takes waits only while there is nothing, and it is open, or while the window is full. A thread that
+ *       adds, or says what was processed, wakes it. A thread that takes wakes the senders if there is room. A thread that
+ *       closes it wakes all.
  * </ol>
  *
  * <p>Lock order: its lock is the innermost one, and no waiter is woken under it.
@@ -30,12 +33,14 @@ public final class Outbox implements Room.Place {
     /** How many times its limit may be added without a wait. */
     public static final int CUT_OFF = 64;
 
+    private static final int PART_OVERHEAD = 256; // of the memory that a part takes besides its bytes
     private static final int SMALL = 1 << 12;
 
     private static final byte[] NONE = {};
 
     private final String node;
     private final int limit;
+    private final long window;
 
     // The rest is guarded by its lock.
     private final Room senders = new Room(this);
@@ -44,6 +49,8 @@ public final class Outbox implements Room.Place {
     private int end;
     private Waiter taker;
     private long forced; // bytes that were added without a wait while it was full
+    private long taken; // the cost of all parts
+    private long processed; // of these, as far as the other side has told
     private boolean overflowed;
     private boolean closed; // nothing is added any more
 
@@ -52,10 +59,17 @@ public final class Outbox implements Room.Place {
      *
      * @param node the name of the other node, which {@code inspect} shows
      * @param limit the number of bytes from which on senders wait
+     * @param window the cost from which on nothing is taken, until the other side has processed some
      */
-    public Outbox(String node, int limit) {
+    public Outbox(String node, int limit, long window) {
         this.node = node;
         this.limit = limit;
+        this.window = window;
+    }
+
+    /** What a part of so many bytes costs. */
+    public static int cost(int length) {
+        return length + PART_OVERHEAD;
     }
 
     /**
@@ -141,37 +155,42 @@ public final class Outbox implements Room.Place {
     // --- the fiber that takes ----------------------------------------------------------------------------------------
 
     /**
-     * Takes as many bytes as there are and fit into the array behind the position. Waits until there are some; returns
-     * -1 if it is closed and empty.
+     * Takes a part: as many bytes as there are and fit into the array behind the position. Waits until there are some, and
+     * the window is not full; returns -1 if it is closed and empty.
      */
     public int take(byte[] target, int from) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
         for (;;) {
-            Parked waiter = new Parked(fiber, WaitReason.NODE_SIGNALS, node);
-            int taken = takeOrWait(target, from, waiter);
-            if (taken != 0) {
+            Parked waiter = new Parked(fiber, isWindowFull() ? WaitReason.NODE_READER : WaitReason.NODE_SIGNALS, node);
+            int length = takeOrWait(target, from, waiter);
+            if (length != 0) {
                 senders.wake(Room.ALL);
-                return taken;
+                return length;
             }
             waiter.await();
             fiber.check();
         }
     }
 
+    private synchronized boolean isWindowFull() {
+        return taken - processed >= window;
+    }
+
     private int takeOrWait(byte[] target, int from, Waiter waiter) {
         Simulated.switchPoint();
         synchronized (this) {
-            int n = Math.min(target.length - from, end - start);
-            if (closed && n == 0) {
+            if (closed && start == end) {
                 return -1;
             }
+            int n = isWindowFull() ? 0 : Math.min(target.length - from, end - start);
             if (n == 0) {
                 taker = waiter;
                 return 0;
             }
             System.arraycopy(bytes, start, target, from, n);
             start += n;
+            taken += cost(n);
             forced = Math.max(0, forced - n);
             if (start == end) {
                 start = 0;
@@ -179,6 +198,21 @@ public final class Outbox implements Room.Place {
                 bytes = bytes.length > 2 * Math.max(limit, SMALL) ? new byte[SMALL] : bytes;
             }
             return n;
+        }
+    }
+
+    /** The other side has processed all parts up to this cost, from the first one on. */
+    public void processed(long position) {
+        Waiter woken;
+        synchronized (this) {
+            if (position <= processed || position > taken) {
+                return;
+            }
+            processed = position;
+            woken = claimTaker();
+        }
+        if (woken != null) {
+            woken.complete(this, null);
         }
     }
 
