@@ -1,5 +1,6 @@
 (ns magnetar.cluster.churn-test
   "A node of a simulation joins and leaves a thousand times, and the other one keeps nothing of it."
+  {:slow true}
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive self]]
@@ -39,7 +40,7 @@
 
 (deftest a-thousand-joins-and-leaves
   (let [[counts processes left more]
-        (mt/simulate {:seed 1}
+        (mt/simulate {:seed 1 :max-steps 10000000}
           (let [net (mt/network)
                 counts (atom {:hello 0 :lost 0})]
             (run! #(start net %) [:a :c])
