@@ -25,6 +25,7 @@
   {"--node" :name
    "--cookie-file" :cookie-file
    "--bind" :bind
+   "--advertise" :advertise
    "--join" :peers
    "--dns" :dns
    "--cluster" :cluster

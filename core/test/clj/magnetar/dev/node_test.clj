@@ -152,6 +152,7 @@ Process " (pid a) " has ended.") (asked "cluster" "stop" name)))
       "magnetar: The options of a node need --node NAME, as in --node till@shop." ["--join" "127.0.0.1:1"]
       "magnetar: run --node was given twice, with a@b and till@shop: leave one out." (into ["--node" "a@b"] good)
       "magnetar: run --bind is an address host:port; this is \"7800\"." (conj good "--bind" "7800")
+      "magnetar: run --advertise is an address with a port that is not 0; this is \"10.0.0.1:0\"." (conj good "--advertise" "10.0.0.1:0")
       "magnetar: A node that listens at 10.0.0.1, outside of the loopback address, needs TLS. If the network is trusted, allow it with --insecure."
       (conj good "--bind" "10.0.0.1:0")
       "magnetar: run takes --join or --dns, and not both." (conj good "--join" "127.0.0.1:1" "--dns" "shop")
