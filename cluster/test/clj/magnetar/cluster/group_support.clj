@@ -6,7 +6,7 @@
    [magnetar.pg :as pg]
    [magnetar.test :as mt])
   (:import
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process Peers Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,7 +31,7 @@
 (defn id
   "What a pid is on any node."
   [^Pid pid]
-  [(.nodeName pid) (.serial pid) (.creation pid)])
+  [(.nodeName pid) (.serial pid) (if (zero? (.node pid)) (Peers/incarnation) (.creation pid))])
 
 (defn- members-by [groups members]
   (into {} (map (fn [group] [group (frequencies (map id (members group)))])) (groups)))

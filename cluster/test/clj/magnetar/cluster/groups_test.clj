@@ -3,6 +3,7 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [receive spawn]]
+   [magnetar.cluster :as cluster]
    [magnetar.cluster.group-support :as support :refer [agreed idle join-again seen three]]
    [magnetar.cluster.impl.groups :as server]
    [magnetar.impl.groups :as groups]
@@ -91,7 +92,7 @@
     (all-agree? net watchers)))
 
 (defn- same-members-after-a-crash?
-  "One of the nodes is crashed, and started again."
+  "One of the nodes is crashed and started again, and another one leaves the cluster and joins again."
   []
   (let [net (three)
         known (atom {})]
@@ -103,6 +104,8 @@
     (mt/restart-node :b)
     (join-again net :b)
     (work :b 5)
+    (mt/on-node :c cluster/stop)
+    (join-again net :c)
     (all-agree? net [known])))
 
 (defn- checked [more program]
