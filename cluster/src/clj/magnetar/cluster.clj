@@ -11,6 +11,7 @@
   start start-link stop   join a cluster, leave it
   nodes address ping      the other nodes, where this one is found, and if one answers
   monitor-nodes           messages about nodes that come and go
+  active?                 may this part of a split cluster act?
   connect disconnect      end the connection with a node, and begin it again
   spawn                   starts a process on another node
 
@@ -31,7 +32,9 @@
    [clojure.string :as str]
    [magnetar.actor :as actor]
    [magnetar.cluster.impl.hub :as hub]
+   [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.node :as node]
+   [magnetar.cluster.impl.policy :as policy]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
@@ -48,7 +51,8 @@
 ;; ---- options
 
 (def ^:private known
-  [:name :cookie :cookie-file :cluster :bind :advertise :peers :dns :multicast :tls :insecure :detect :spawnable :extensions :buffer :network])
+  [:name :cookie :cookie-file :cluster :bind :advertise :peers :dns :multicast :tls :insecure :detect :spawnable :extensions :buffer :network
+   :split-brain])
 
 (defn- bad [option wanted x]
   (arguments/misuse :magnetar/bad-option
@@ -90,6 +94,21 @@
   (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
   (check :buffer pos-int? "a number of bytes" options)
   (check :network #(instance? Network %) "a Network of the kernel" options))
+
+(defn- split-brain
+  "The policy and the lease, of a keyword or a map."
+  [x]
+  (let [{:keys [policy quorum lease]} (if (map? x) x {:policy x})]
+    (when (map? x)
+      (arguments/options ":split-brain" [:policy :quorum :lease] x))
+    (when-not (some #{policy} policy/kinds)
+      (bad :split-brain (str "one of " (str/join ", " policy/kinds) ", or a map with it as :policy") x))
+    (when-not (if (= :static-quorum policy) (pos-int? quorum) (nil? quorum))
+      (bad :split-brain "a map with the number of nodes :quorum, if and only if its :policy is :static-quorum" x))
+    (when-not (or (nil? lease) (and (int? lease) (<= 100 (long lease))))
+      (bad :split-brain "a map whose :lease is a number of ms, 100 or more" x))
+    (cond-> {:policy {:kind policy :quorum quorum}}
+      lease (assoc :lease-ms lease))))
 
 (defn- socket-address ^InetSocketAddress [option text]
   (let [[_ host port] (when (string? text) (re-matches #"(?:\[(.*)\]|[^:]*):(\d{1,5})" text))
@@ -134,10 +153,12 @@
   "The options of the server."
   [{:keys [name spawnable extensions buffer network] :as options}]
   (check-options options)
-  (let [cookie (cookie options)]
-    (cond-> {:name name
-             :network (or network (JGroupsNetwork. (settings options cookie)))
-             :cookie (.keyFor cookie "session")}
+  (let [split-brain (split-brain (:split-brain options :keep-majority))
+        cookie (cookie options)]
+    (cond-> (merge {:name name
+                    :network (or network (JGroupsNetwork. (settings options cookie)))
+                    :cookie (.keyFor cookie "session")}
+                   split-brain)
       spawnable (assoc :spawnable spawnable)
       extensions (assoc :extensions extensions)
       buffer (assoc :limit buffer))))
@@ -178,7 +199,13 @@
     :extensions   extensions of `magnetar.etf` for values of own classes
     :network      a network in place of JGroups, such as `magnetar.test/endpoint` gives in a simulation. Then
                   :bind and the other options of the network have no effect
+    :split-brain  which part of a split cluster may act: a policy, or {:policy p :quorum n :lease ms}. Default
+                  :keep-majority. Give all nodes the same. See below
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
+
+  The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. Of a half each,
+  :keep-majority keeps the one with the oldest node. The policy decides where singletons run, and `active?`.
+  A node leads for at most :lease after it has heard from enough others, 4000 ms by default.
 
   Example:
 
@@ -208,11 +235,12 @@
 (defn stop
   "Leaves the cluster; returns :ok.
 
-  What was sent to other nodes is delivered first, for 5 s at most. Then links and monitors to other nodes
+  Singletons of this node end first, and the others agree on a view without it, for 5 s at most. What was sent
+  to other nodes is delivered next, for 5 s at most. Then links and monitors to other nodes
   fire with :noconnection, here and there. This node has no name then, and may start again. It is another node
   then for the others: the pids that they have from before stay dead.
 
-  Blocks until it is left, in general for less than 10 s.
+  Blocks until it is left, in general for less than 15 s.
 
   Throws an ExceptionInfo if this node is in no cluster (:noproc).
 
@@ -377,6 +405,22 @@
    (arguments/flag ":reason" (:reason options))
    (actor/self)
    (gs/call hub/server-name (if on? [:watch (select-keys options [:reason])] :unwatch))))
+
+(defn active?
+  "Returns true if this node is in the part of the cluster that may act.
+
+  The policy for a split brain decides, see `start`. A node that cannot tell returns false. So does one that
+  is in no cluster. After a cut, true turns to false within the :lease, which `start` has as an option. Only
+  what runs as a singleton is ended then.
+
+  Example:
+
+    (when (cluster/active?) (send-reminders))
+
+  See also `magnetar.cluster.singleton`."
+  {:added "0.2"}
+  []
+  (leader/ask :active? false))
 
 ;; ---- processes
 

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.groups :as groups]
    [magnetar.cluster.impl.hub :as hub]
+   [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.questions :as questions]
    [magnetar.cluster.impl.status :as status]
    [magnetar.cluster.impl.trees :as trees]
@@ -86,7 +87,8 @@
       (cond
         (= :error how) (do (leave nil) [:error x])
         refused (do (leave x) [:error [:refused refused]])
-        :else [:ok (reduce start-service {:hub x :network network :watchers {} :services {}} services)]))))
+        :else (let [[_ leader] (leader/start-link options)]
+                [:ok (reduce start-service {:hub x :network network :watchers {} :services {} :leader leader} services)])))))
 
 ;; ---- the server
 
@@ -116,14 +118,17 @@
       (update state :services dissoc pid))
     state))
 
-(defn- handle-info [message {:keys [hub] :as state}]
+(defn- handle-info [message {:keys [hub leader] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
     (case kind
       ::event (if (= :refused (first x))
                 (do (reports/report "the cluster" (ex-info (second x) {})) [:stop [:refused (second x)] state])
                 (do (tell state x) [:noreply state]))
       :DOWN [:noreply (unwatch state pid)]
-      :EXIT (if (= hub x) [:stop y (dissoc state :hub)] [:noreply (ended state x)])
+      :EXIT (cond
+              (= hub x) [:stop y (dissoc state :hub)]
+              (= leader x) [:stop y (dissoc state :leader)]
+              :else [:noreply (ended state x)])
       ::restart [:noreply (start-service state x)]
       [:noreply state])))
 
@@ -132,7 +137,8 @@
     [::event x] (do (tell state x) (recur state))
     (after 0 nil)))
 
-(defn- terminate [_ {:keys [hub] :as state}]
+(defn- terminate [_ {:keys [hub leader] :as state}]
+  (some-> leader (leader/stop (some? hub)))
   (stop-services state)
   (some-> hub hub/stop)
   (tell-the-rest state)

@@ -252,7 +252,7 @@
     (decline session)
     (let [[holder pid] (hold session)]
       (if (= member holder)
-        (open session)
+        (open (prove session)) ; no proof was sent while another one had the name, and parts of the stream follow
         (do
           (when (older? session member holder)
             (! pid [:yield member]))

@@ -1,0 +1,464 @@
+(ns magnetar.cluster.impl.agreement
+  "How nodes agree on the view: which of them belong to it, and which one leads. Pure: a state and an event to a state.
+
+  A view is {:epoch :ballot :members :leader}, members the oldest first. Each is decided by a part of the one before
+  that the policy lets decide. A node is [name creation], so a node that was started again is another one.
+
+  The leader asks all nodes in rounds. Who answers yes lets no other node lead for the time :lease. The leader has the
+  lease while an active part of the view has said yes, for 7/8 of that time, counted from when it asked. So clocks may
+  differ by one part in eight in their speed.
+
+  To change the view is Paxos, with one instance for each epoch. The round is its first phase: a yes is a promise for the
+  ballot, and tells the value that was accepted, :pending. The second phase is :accept and :accepted.
+
+  Invariants:
+    1. A node says yes to one node at a time, until :lease has passed or that node has released it.
+    2. Each epoch that follows another has one view. Views of nodes that began apart are ordered by epoch and ballot, and
+       the lesser one gives way.
+    3. A leader with the lease knows no later view, and none that might have been decided. All members of a view that it
+       has proposed have said yes to it. So the lease of the leader before has ended.
+    4. A node that knows a view knows a token as great as all that were given under earlier ones. Each message carries
+       both, and a token is given only when an active part has answered a round that carried it.
+
+  Rejected: a margin after a loss that each part counts for itself. Where two nodes cannot reach each other and both
+  reach a third one, each has a majority."
+  {:no-doc true}
+  (:require
+   [magnetar.cluster.impl.policy :as policy]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(defn initial
+  "The state of a node that knows no view yet. Times are of one clock, in any unit; `lease` is a time."
+  [me policy lease now]
+  {:me me
+   :policy policy
+   :lease lease
+   :tick (quot (long lease) 10)
+   :connected #{}
+   :leavers #{}
+   :changed now ; when the others changed
+   :base 0 ; the epoch of a view that has died out
+   :promised [0 me]
+   :seen 0 ; the least number that a ballot needs
+   :ballot [0 me]
+   :number 0 ; of the last round
+   :token 0
+   :given 0 ; the greatest token that an active part knows
+   :lease-until now
+   :active-until now
+   :retry-at now
+   :out []})
+
+;; ---- what is said
+
+(defn- say [{:keys [me view token] :as state} to kind m]
+  (update state :out conj [to kind (assoc m :from me :to to :view view :token token)]))
+
+(defn- say-all [state tos kind m]
+  (reduce #(say %1 %2 kind m) state tos))
+
+(defn- age
+  "What views are ordered by."
+  [{:keys [epoch ballot]}]
+  [epoch ballot])
+
+(defn- newer? [a b]
+  (and a (or (nil? b) (pos? (compare (age a) (age b))))))
+
+(defn- adopt
+  "The state with a view that was decided. A lease of before may have been given by others than its members."
+  [state view now]
+  (-> (assoc state :view view :lease-until now)
+      (cond-> view (update :base min (dec (long (:epoch view))))) ; an epoch after it is no dead one
+      (dissoc :pending :round :proposal :missing-since)))
+
+(defn- dead?
+  "Is it a view of before one that has died out here? One whose leader has the lease is not."
+  [{:keys [base]} {:keys [view leads]}]
+  (and view (not leads) (<= (long (:epoch view)) (long base))))
+
+(defn- learn [state {:keys [view token] :as m} now]
+  (cond-> (update state :token max token)
+    (and (newer? view (:view state)) (not (dead? state m))) (adopt view now)))
+
+;; ---- saying yes
+
+(defn- tied?
+  "Has this node said yes to another one than `node` lately?"
+  [{:keys [grant]} node now]
+  (and grant (not= node (:to grant)) (< (long now) (long (:until grant)))))
+
+(defn- promise-to [{:keys [lease] :as state} node ballot now]
+  (assoc state
+         :promised ballot
+         :grant {:to node :until (+ (long now) (long lease))}))
+
+(defn- sure
+  "The part of the lease that is counted on."
+  [{:keys [lease]}]
+  (quot (* 7 (long lease)) 8))
+
+(defn- follow
+  "What a leader with the lease says of itself."
+  [state {:keys [leads from pids]} now]
+  (if leads
+    (assoc state :active-until (+ (long now) (long (sure state))) :leader-pids pids :leader from)
+    state))
+
+(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number] :as m} now]
+  (let [yes (and (not (tied? state from now)) (not (dead? state m)) (not (neg? (compare ballot promised))))
+        state (-> (update state :seen max (first ballot))
+                  (cond-> yes (-> (promise-to from ballot now) (follow m now))))]
+    (say state from :answer {:ballot ballot :number number :yes yes :promised (:promised state)
+                             :pending (:pending state) :base (:base state) :leaving (boolean (:leaving state))})))
+
+(defn- on-accept [{:keys [promised view] :as state} {:keys [from ballot value]}]
+  (if (and (= ballot promised) (newer? value view))
+    (-> (assoc state :pending {:ballot ballot :value value})
+        (say from :accepted {:ballot ballot}))
+    state))
+
+(defn- on-release [{:keys [grant] :as state} {:keys [from]}]
+  (cond-> state
+    (= from (:to grant)) (dissoc :grant)))
+
+;; ---- who asks
+
+(defn leads?
+  "Does this node lead the view?"
+  [{:keys [me view]}]
+  (= me (:leader view)))
+
+(defn- reached [{:keys [me connected]}]
+  (conj connected me))
+
+(defn- quorum-of
+  "May the nodes decide on the next view?"
+  [{:keys [policy view]} nodes]
+  (if view
+    (policy/decides? policy (:members view) nodes)
+    (policy/begins? policy nodes)))
+
+(defn- rank
+  "How many nodes come before this one as a candidate."
+  [{:keys [me view leavers connected]}]
+  (let [order (if view (:members view) (sort (conj connected me)))]
+    (count (filter (every-pred connected (complement leavers)) (take-while #(not= me %) order)))))
+
+(defn- candidate?
+  "Is it this node's turn to lead? The leader is gone, or there never was one."
+  [{:keys [me view connected leavers tick lease changed missing-since] :as state} now]
+  (let [leader (:leader view)
+        since (if view missing-since (+ (long changed) (long lease)))]
+    (and since
+         (or (nil? view) (some #{me} (:members view)))
+         (or (not (connected leader)) (leavers leader))
+         (<= (+ (long since) (* 2 (long tick) (long (rank state)))) (long now)))))
+
+(defn has-lease?
+  "Does this node lead for sure?"
+  [{:keys [lease-until]} now]
+  (< (long now) (long lease-until)))
+
+(defn- asks? [{:keys [leaving retry-at me] :as state} now]
+  (and (not leaving)
+       (or (has-lease? state now)
+           (and (<= (long retry-at) (long now))
+                (quorum-of state (reached state))
+                (not (tied? state me now))
+                (or (leads? state) (candidate? state now))))))
+
+;; ---- views that have died out
+
+(defn- started-again?
+  "Is there another node with the name of the member?"
+  [state [name :as member]]
+  (some #(and (= name (first %)) (not= member %)) (reached state)))
+
+(defn- lost-for-good?
+  "Can the members never decide again, because all that are missing were started again?"
+  [{:keys [policy] :as state} members]
+  (let [here (reached state)]
+    (and (not (policy/decides? policy members here))
+         (every? #(or (here %) (started-again? state %)) members))))
+
+(defn- died-out?
+  "Can the view never decide again, also because all its members leave?"
+  [{:keys [me view leavers leaving] :as state}]
+  (let [leavers (cond-> leavers leaving (conj me))]
+    (and view
+         (or (every? #(or (leavers %) (started-again? state %)) (:members view))
+             (lost-for-good? state (:members view))))))
+
+(defn- forget-view [{:keys [view] :as state} now]
+  (-> (adopt state nil now)
+      (assoc :changed now)
+      (update :base max (:epoch view))))
+
+;; ---- rounds
+
+(defn- next-ballot
+  "A ballot to which others can say yes: the last one, if no greater one was seen meanwhile."
+  [{:keys [me ballot promised seen]}]
+  (let [[number] ballot
+        greatest (max (long seen) (long (first promised)))]
+    (if (and (= ballot promised) (pos? (long number)) (= number greatest))
+      ballot
+      [(inc greatest) me])))
+
+(declare end-round)
+
+(defn- begin-round [{:keys [me connected number pids] :as state} now]
+  (let [ballot (next-ballot state)
+        number (inc (long number))]
+    (-> (promise-to state me ballot now)
+        (assoc :ballot ballot
+               :number number
+               :round {:sent now :token (:token state) :asked connected :yes {} :no #{}})
+        (say-all connected :ask {:ballot ballot :number number :leads (has-lease? state now) :pids pids})
+        (cond-> (empty? connected) (end-round now)))))
+
+(defn- let-go
+  "Takes back the yes that this node has said to itself."
+  [{:keys [me grant] :as state}]
+  (cond-> state
+    (= me (:to grant)) (dissoc :grant)))
+
+(defn- pause
+  "How long a node waits after a round that has failed: nodes that failed together wait for different times."
+  [{:keys [me number tick] :as state}]
+  (+ (* 2 (long tick) (inc (long (rank state))))
+     (quot (* (long tick) (long (mod (hash [me number]) 8))) 4)))
+
+(defn- fail
+  "Ends a round. A node that has no lease sets the others free, and waits a while."
+  [state now]
+  (let [state (dissoc state :round :proposal)]
+    (if (has-lease? state now)
+      state
+      (-> (let-go state)
+          (assoc :retry-at (+ (long now) (long (pause state))))
+          (say-all (:connected state) :release {})))))
+
+(defn- begin-or-tell
+  "What follows on a new view: a round of its leader, or the view told to all by another node that has decided it."
+  [{:keys [me connected] :as state} leader now]
+  (if (= me leader)
+    (begin-round state now)
+    (say-all state connected :view {})))
+
+(defn- commit
+  "The state with the view that this node has got decided, in which a round follows."
+  [{:keys [me policy lease-until] :as state} {:keys [value sent yes]} now]
+  (let [{:keys [leader members]} value
+        backed (and (= me leader) (every? yes members) (policy/active? policy members yes))
+        until (if backed (max (long lease-until) (+ (long sent) (long (sure state)))) now)]
+    (-> (adopt state value now)
+        (assoc :lease-until until)
+        (begin-or-tell leader now))))
+
+(defn- decided?
+  "Is the proposal decided? A first view is by all its members, or by a part of them that decides if that is tried again."
+  [{:keys [policy view]} {:keys [value accepted again]}]
+  (cond
+    view (policy/decides? policy (:members view) accepted)
+    again (policy/decides? policy (:members value) accepted)
+    :else (every? accepted (:members value))))
+
+(defn- decided [{:keys [proposal] :as state} now]
+  (if (decided? state proposal)
+    (commit state proposal now)
+    state))
+
+(defn- propose [{:keys [me ballot] :as state} value {:keys [sent]} yes again now]
+  (-> (assoc state
+             :pending {:ballot ballot :value value}
+             :proposal {:ballot ballot :value value :sent sent :began now :yes yes :accepted #{me} :again again})
+      (dissoc :round)
+      (say-all (disj yes me) :accept {:ballot ballot :value value})
+      (decided now)))
+
+(defn- wanted
+  "The members of the view that this node would propose: the ones that can be reached, and behind them the new ones. The
+  first view is one of all that can be reached, so that no two begin one each."
+  [{:keys [policy view leavers] :as state} yes]
+  (let [here (reached state)
+        kept (filter #(and (here %) (not (leavers %))) (:members view))
+        new (sort (remove (into leavers kept) (if view yes here)))]
+    (policy/limited policy (vec (concat kept new)))))
+
+(defn- last-epoch
+  "The epoch of the view, or of the last one that has died out."
+  ^long [{:keys [view base]} answers]
+  (or (:epoch view) (apply max base (map :base answers))))
+
+(defn- unfinished
+  "A view that may have been decided, as the answers tell: the one with the greatest ballot."
+  [{:keys [view pending] :as state} answers]
+  (->> (cons pending (map :pending answers))
+       (filter #(and %
+                     (newer? (:value %) view)
+                     (or view
+                         (and (< (last-epoch state answers) (long (:epoch (:value %))))
+                              (not (lost-for-good? state (:members (:value %))))))))
+       (sort-by :ballot)
+       last))
+
+(defn- next-view [{:keys [me ballot] :as state} answers members]
+  {:epoch (inc (last-epoch state answers))
+   :ballot ballot
+   :members members
+   :leader me})
+
+(defn- renew
+  "The state of a leader to which an active part has said yes."
+  [{:keys [policy view lease-until] :as state} {:keys [sent token]} yes]
+  (if (policy/active? policy (:members view) yes)
+    (-> (assoc state :lease-until (max (long lease-until) (+ (long sent) (long (sure state)))))
+        (update :given max token))
+    state))
+
+(defn- conclude
+  "What follows from a round that was answered by a part that decides."
+  [{:keys [view] :as state} round yes now]
+  (let [answers (vals (:yes round))
+        unfinished (unfinished state answers)
+        state (if (and (leads? state) (not unfinished)) (renew state round yes) state)
+        members (wanted state yes)]
+    (cond
+      unfinished (propose state (:value unfinished) round yes true now)
+      (and (leads? state) (= members (:members view))) (dissoc state :round)
+      (and (every? yes members) (seq members)) (propose state (next-view state answers members) round yes false now)
+      (leads? state) (dissoc state :round)
+      :else (fail state now))))
+
+(defn- end-round [{:keys [me round] :as state} now]
+  (let [yes (conj (set (keys (:yes round))) me)]
+    (if (quorum-of state yes)
+      (conclude state round yes now)
+      (fail state now))))
+
+(defn- on-answer [{:keys [round ballot number connected] :as state} {:keys [from yes promised leaving] :as m} now]
+  (if (and round (= ballot (:ballot m)) (= number (:number m)))
+    (let [state (cond-> (update-in state [:round (if yes :yes :no)] (if yes #(assoc % from m) #(conj % from)))
+                  leaving (update :leavers conj from)
+                  (pos? (compare promised ballot)) (update :seen max (inc (long (first promised)))))
+          {:keys [asked yes no]} (:round state)]
+      (if (every? #(or (yes %) (no %)) (filter connected asked))
+        (end-round state now)
+        state))
+    state))
+
+(defn- on-accepted [{:keys [proposal] :as state} {:keys [from ballot]} now]
+  (if (and proposal (= ballot (:ballot proposal)))
+    (-> (update-in state [:proposal :accepted] conj from)
+        (decided now))
+    state))
+
+;; ---- time
+
+(defn- connect [{:keys [connected] :as state} others now]
+  (if (= connected others)
+    state
+    (-> (assoc state :connected others :changed now)
+        (update :leavers #(into #{} (filter others) %)))))
+
+(defn- look-for-leader [{:keys [me view connected leavers] :as state} now]
+  (let [leader (:leader view)]
+    (if (or (nil? view) (= me leader) (and (connected leader) (not (leavers leader))))
+      (dissoc state :missing-since)
+      (update state :missing-since #(or % now)))))
+
+(defn- late? [{:keys [round proposal tick]} now]
+  (let [since (or (:began proposal) (:sent round))]
+    (and since (<= (+ (long since) (long tick)) (long now)))))
+
+(defn- hurry
+  "Ends what was not answered in time."
+  [{:keys [round] :as state} now]
+  (cond
+    (not (late? state now)) state
+    round (end-round state now)
+    :else (fail state now)))
+
+(defn- tell
+  "Says what has to be repeated: that this node leaves; and the view that it knows, if it hears of no leader."
+  [{:keys [leaving connected active-until] :as state} now]
+  (cond
+    leaving (say-all state connected :leaving {})
+    (or (has-lease? state now) (< (long now) (long active-until))) state
+    :else (say-all state connected :view {})))
+
+(defn- bury
+  "The state without its view if that has died out."
+  [state now]
+  (cond-> state
+    (died-out? state) (forget-view now)))
+
+(defn- tick [state others now]
+  (let [state (-> (connect state others now) (look-for-leader now) (hurry now) (bury now) (tell now))]
+    (cond-> state
+      (and (not (:round state)) (not (:proposal state)) (asks? state now)) (begin-round now))))
+
+;; ---- events
+
+(defn- on-leaving [state {:keys [from] :as m} now]
+  (-> (on-release state m)
+      (update :leavers conj from)
+      (bury now)))
+
+(defn- hear [state [_ kind m] now]
+  (let [state (learn state m now)]
+    (case kind
+      :ask (on-ask state m now)
+      :answer (on-answer state m now)
+      :accept (on-accept state m)
+      :accepted (on-accepted state m now)
+      :release (on-release state m)
+      :leaving (on-leaving state m now)
+      state)))
+
+(defn- begin-to-leave [state now]
+  (-> (assoc state :leaving true :lease-until now)
+      (dissoc :round :proposal)
+      let-go
+      (tell now)
+      (bury now)))
+
+(defn- renew-now
+  "Tells the others at once what a leader says of itself."
+  [state now]
+  (cond-> state
+    (and (has-lease? state now) (not (:proposal state))) (begin-round now)))
+
+(defn- take-token
+  "The state with a greater token than any that is known, the time of day or later; and a round that carries it."
+  [state time-of-day now]
+  (renew-now (update state :token #(max (inc (long %)) (long time-of-day))) now))
+
+(defn step
+  "The state after the event: [:tick others], others the nodes that are connected; [:heard [to kind message]]; [:token
+  time-of-day], to take a token; [:renew], after a change of :pids; [:leave]. Messages that it sends are in :out, as [to
+  kind message]."
+  [{:keys [me] :as state} [what x] now]
+  (case what
+    :tick (tick state x now)
+    :heard (if (= me (first x)) (hear state x now) state)
+    :token (take-token state x now)
+    :renew (renew-now state now)
+    :leave (begin-to-leave state now)))
+
+(defn active?
+  "Does this node belong to a part whose leader has the lease, as far as it knows?"
+  [{:keys [me view active-until] :as state} now]
+  (or (has-lease? state now)
+      (and (< (long now) (long active-until))
+           (boolean (some #{me} (:members view))))))
+
+(defn left?
+  "Does no view need this node any more?"
+  [{:keys [me view connected]}]
+  (or (empty? connected)
+      (not (some #{me} (:members view)))))

@@ -1,0 +1,237 @@
+(ns magnetar.cluster.impl.leader
+  "The server by which this node agrees with the others on the view, and which tells the singletons of this node how long
+  they may run. See `agreement`.
+
+  A keeper of a singleton casts [:enrol keeper name], and is told [:lease until] as often as that changes, an instant of
+  the clock. It casts [:token keeper], and gets [:token token until] when the active part knows the token. It casts
+  [:runs keeper nil pid] and [:ended keeper]. It is told [:end] before this node leaves."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (magnetar.kernel.process Peer Peers)))
+
+(set! *warn-on-reflection* true)
+
+(def server-name
+  "The name of the server on each node."
+  :magnetar.cluster/leader)
+
+(def ^:private default-lease-ms 4000)
+
+(def ^:private leave-ms
+  "How long a node that leaves waits for the others to agree."
+  5000)
+
+(defn- connected
+  "The other nodes, as [name creation]."
+  []
+  (into #{} (map (fn [^Peer p] [(.name p) (.creation p)])) (Peers/connected)))
+
+;; ---- what the state makes others do
+
+(defn- send-all
+  "Sends what is to be said."
+  [{:keys [core] :as state}]
+  (doseq [[[name] _ _ :as message] (:out core)]
+    (! [server-name name] [::heard message]))
+  (assoc-in state [:core :out] []))
+
+(defn- tell-lease
+  "Tells the singletons if the time has changed until which this node leads for sure."
+  [{:keys [core keepers told] :as state}]
+  (let [until (:lease-until core)]
+    (when (not= told until)
+      (run! #(! % [:lease until]) (sort (keys keepers))))
+    (assoc state :told until)))
+
+(defn- forget-tokens
+  "Tokens that were asked for before the lease ended are old ones when there is another lease."
+  [{:keys [core] :as state}]
+  (if (agreement/has-lease? core (clock/now))
+    state
+    (update state :keepers update-vals #(assoc % :token nil))))
+
+(defn- give-tokens
+  "Gives the tokens that the active part knows."
+  [{:keys [core keepers] :as state}]
+  (let [known? (fn [[_ {:keys [token]}]] (and token (<= (long token) (long (:given core)))))
+        ready (sort-by (comp :token val) (filter known? keepers))]
+    (doseq [[pid {:keys [token]}] ready]
+      (! pid [:token token (:lease-until core)]))
+    (reduce (fn [state [pid _]] (assoc-in state [:keepers pid :token] nil)) state ready)))
+
+(defn- answer-leaver
+  "Answers the call to leave when no view needs this node any more, and its singletons have ended."
+  [{:keys [core leaver] :as state}]
+  (if (and leaver (:leaving core) (agreement/left? core))
+    (do
+      (gs/reply leaver :ok)
+      (dissoc state :leaver))
+    state))
+
+(defn- stepped
+  "The state after an event of the agreement."
+  [state event]
+  (-> (update state :core agreement/step event (clock/now))
+      send-all
+      tell-lease
+      forget-tokens
+      give-tokens
+      answer-leaver))
+
+;; ---- singletons of this node
+
+(defn- pids
+  "The processes of the singletons that run here, by name."
+  [{:keys [keepers]}]
+  (into {} (keep (fn [[_ {:keys [name pid]}]] (when pid [name pid]))) keepers))
+
+(defn- show-pids [state]
+  (assoc-in state [:core :pids] (pids state)))
+
+(defn- enrol [state keeper name]
+  (actor/monitor keeper)
+  (! keeper [:lease (:lease-until (:core state))])
+  (assoc-in state [:keepers keeper] {:name name :token nil}))
+
+(defn- take-token [{:keys [core leaver] :as state} keeper]
+  (if (and (not leaver) (nil? (get-in state [:keepers keeper :token] 0)) (agreement/has-lease? core (clock/now)))
+    (let [state (update state :core agreement/step [:token (.getTime (environment/date))] (clock/now))]
+      (-> (assoc-in state [:keepers keeper :token] (:token (:core state)))
+          send-all
+          tell-lease
+          give-tokens))
+    state))
+
+(defn- whereis
+  "The process of the singleton: one of this node, or what the leader has said."
+  [{:keys [core] :as state} name]
+  (if (agreement/leads? core)
+    ((pids state) name)
+    (get (:leader-pids core) name)))
+
+;; ---- leaving
+
+(defn- leave-when-idle
+  "Leaves the agreement when all singletons of this node have ended."
+  [{:keys [leaver core keepers] :as state}]
+  (if (and leaver (not (:leaving core)) (not-any? :ending (vals keepers)))
+    (stepped state [:leave])
+    state))
+
+(defn- begin-to-leave [{:keys [keepers] :as state} from]
+  (run! #(! % [:end]) (sort (keys keepers)))
+  (-> (assoc state :leaver from)
+      (update :keepers update-vals #(assoc % :ending true))
+      leave-when-idle))
+
+;; ---- the server
+
+(defn- tick-later [{:keys [core]}]
+  (actor/send-after (quot (long (:tick core)) 1000000) (self) ::tick))
+
+(defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
+  (let [core (agreement/initial [name (Peers/creation)] policy (clock/nanos lease-ms) (clock/now))
+        state {:core core :keepers {}}]
+    (tick-later state)
+    [:ok state]))
+
+(defn- status [{:keys [core]}]
+  (let [now (clock/now)]
+    {:active (agreement/active? core now)
+     :leader (first (:leader (:view core)))
+     :members (mapv first (:members (:view core)))}))
+
+(defn- handle-call [request from {:keys [core] :as state}]
+  (let [[what x] (if (vector? request) request [request])]
+    (case what
+      :active? [:reply (agreement/active? core (clock/now)) state]
+      :whereis [:reply (whereis state x) state]
+      :status [:reply (status state) state]
+      :leave [:noreply (begin-to-leave state from)]
+      [:reply [:error :unknown-request] state])))
+
+(defn- handle-cast [[what keeper x pid] state]
+  [:noreply
+   (case what
+     :enrol (enrol state keeper x)
+     :token (take-token state keeper)
+     :runs (if (get-in state [:keepers keeper])
+             (-> (assoc-in state [:keepers keeper :pid] pid) show-pids (stepped [:renew]))
+             state)
+     :ended (-> (update-in state [:keepers keeper] dissoc :pid :ending) show-pids leave-when-idle)
+     state)])
+
+(defn- handle-info [message state]
+  (let [[what x _ pid] (if (vector? message) message [message])]
+    (case what
+      ::tick (do
+               (tick-later state)
+               [:noreply (stepped state [:tick (connected)])])
+      ::heard [:noreply (stepped state [:heard x])]
+      :DOWN [:noreply (-> (update state :keepers dissoc pid) show-pids leave-when-idle)]
+      [:noreply state])))
+
+(def ^:private callbacks
+  {:init init
+   :handle-call handle-call
+   :handle-cast handle-cast
+   :handle-info handle-info})
+
+(defn start-link
+  "Starts the server, linked to this process. The options have the :name of the node, :policy and :lease-ms."
+  [options]
+  (gs/start-link callbacks (select-keys options [:name :policy :lease-ms]) {:name server-name}))
+
+(defn ask
+  "Calls the server; `otherwise` if this node has none."
+  [request otherwise]
+  (if (actor/whereis server-name)
+    (try
+      (gs/call server-name request)
+      (catch ExceptionInfo e
+        (if (:reason (ex-data e)) otherwise (throw e))))
+    otherwise))
+
+;; ---- names of singletons, as a registry has them
+
+(defn whereis-name
+  "The process of the singleton, as far as this node knows, or nil."
+  [name]
+  (ask [:whereis name] nil))
+
+(defn register-name
+  "Refuses, since a singleton has its name from the start."
+  [_ _]
+  :no)
+
+(defn unregister-name
+  "Does nothing."
+  [_]
+  :ok)
+
+;; ---- from outside
+
+(defn- leave
+  "Ends the singletons of this node, and waits until the others have agreed on a view without it, for a limited time."
+  [server]
+  (try
+    (gs/call server :leave {:timeout leave-ms :else nil})
+    (catch ExceptionInfo _))) ; it has failed meanwhile
+
+(defn stop
+  "Stops the server, in order if the others can be reached."
+  [server reachable?]
+  (when reachable?
+    (leave server))
+  (let [ref (actor/monitor server)]
+    (actor/unlink server)
+    (actor/exit server :kill)
+    (receive [:DOWN ref _ _ _] nil)))

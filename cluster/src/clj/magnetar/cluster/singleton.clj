@@ -1,0 +1,250 @@
+(ns magnetar.cluster.singleton
+  "Processes of which a cluster has one.
+
+    ;; a child of the supervisor of each node, after the cluster
+    {:id :scheduler
+     :start [singleton/start-link {:name :scheduler :start [gs/start-link scheduler]}]}
+
+    ;; on any node
+    (gs/call (singleton/address :scheduler) :next)
+
+  start-link        the child spec's start
+  whereis address   the process, and its name for calls
+
+  The process runs on the node that leads the agreed view: the oldest one, as long as that reaches enough of
+  the others. Which part of a cluster may act is the option :split-brain of `magnetar.cluster/start`.
+
+  Each start gets a token, a number that is greater than those of all starts before. A process whose JVM was
+  stopped does not know that another one has taken over. So give the token to what the process writes to, and
+  let that refuse a token that is less than one it has seen.
+
+  Require it as `[magnetar.cluster.singleton :as singleton]`."
+  (:require
+   [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.cluster.impl.leader :as leader]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private known [:name :start :shutdown])
+
+(def ^:private default-shutdown-ms 500)
+
+(def ^:private retry-ms
+  "How often a keeper looks for the cluster that this node is not part of yet."
+  500)
+
+;; ---- the process that runs the start function, the parent of the singleton
+
+(defn- started
+  "The pid that the start function has returned; exits if there is none."
+  [[f & args] token]
+  (let [[how x :as answer] (apply f (concat args [token]))]
+    (if (and (= :ok how) (instance? Pid x))
+      x
+      (actor/exit [:singleton-not-started (if (vector? answer) x answer)]))))
+
+(defn- run
+  "Starts the singleton, tells the keeper, and ends as the singleton does."
+  [start token keeper]
+  (let [pid (started start token)
+        ref (actor/monitor pid)]
+    (! keeper [::started (self) pid])
+    (receive
+      [:DOWN ref _ _ why] (actor/exit why))))
+
+;; ---- ending
+
+(defn- await-end
+  "Waits until the processes have ended, at most for so long; the ones that have not."
+  [pids ms]
+  (let [refs (into {} (map (fn [pid] [(actor/monitor pid) pid])) pids)
+        tag (actor/make-ref)
+        timer (when ms (actor/send-after ms (self) [tag]))]
+    (loop [refs refs]
+      (if (empty? refs)
+        (do (some-> timer actor/cancel-timer) [])
+        (receive
+          [:DOWN ref _ _ _] (recur (dissoc refs ref))
+          [tag] (do (run! #(actor/demonitor % {:flush true}) (keys refs)) (vals refs)))))))
+
+(defn- processes
+  "What has to end: the singleton, or what its start function has linked so far; and the process that runs it."
+  [{:keys [runner pid]}]
+  (let [linked (if pid [pid] (disj (set (actor/process-info runner :links)) (self)))]
+    [linked runner]))
+
+(defn- end
+  "Ends the singleton: in order, and after :shutdown by a kill."
+  [{:keys [runner shutdown] :as state}]
+  (if runner
+    (let [[linked runner] (processes state)]
+      (run! #(actor/exit % :shutdown) linked)
+      (let [left (await-end linked shutdown)]
+        (run! #(actor/exit % :kill) (conj left runner))
+        (await-end (conj left runner) nil))
+      (gs/cast leader/server-name [:ended (self)])
+      (dissoc state :runner :pid))
+    (do
+      (gs/cast leader/server-name [:ended (self)])
+      state)))
+
+;; ---- the keeper, a server on each node
+
+(defn- enrol [{:keys [name] :as state}]
+  (if (actor/whereis leader/server-name)
+    (let [ref (actor/monitor leader/server-name)]
+      (gs/cast leader/server-name [:enrol (self) name])
+      (assoc state :server ref))
+    (do
+      (actor/send-after retry-ms (self) [::enrol])
+      state)))
+
+(defn- init [state]
+  (actor/flag :trap-exit true)
+  [:ok (enrol state)])
+
+(defn- ms-left
+  "How long the singleton may run until it has to begin to end."
+  [{:keys [until shutdown]}]
+  (- (quot (- (long until) (clock/now)) 1000000) (long shutdown)))
+
+(defn- check-later [{:keys [timer] :as state}]
+  (some-> timer actor/cancel-timer)
+  (assoc state :timer (actor/send-after (max 0 (long (ms-left state))) (self) [::check])))
+
+(defn- check
+  "The state without the singleton if its time is over."
+  [{:keys [runner] :as state}]
+  (cond
+    (nil? runner) state
+    (pos? (long (ms-left state))) (check-later state)
+    :else (end state)))
+
+(defn- on-lease [{:keys [runner leaving] :as state} until]
+  (let [state (assoc state :until until)]
+    (when (and (not runner) (not leaving) (pos? (long (ms-left state))))
+      (gs/cast leader/server-name [:token (self)]))
+    (check state)))
+
+(defn- on-token [{:keys [runner leaving start] :as state} token until]
+  (let [state (assoc state :until until)]
+    (if (or runner leaving (not (pos? (long (ms-left state)))))
+      state
+      (check-later (assoc state :runner (actor/spawn-link run start token (self)))))))
+
+(defn- on-started [state runner pid]
+  (if (= runner (:runner state))
+    (do
+      (gs/cast leader/server-name [:runs (self) nil pid])
+      (assoc state :pid pid))
+    state))
+
+(defn- on-server-down
+  "The node has left the cluster, or its server has failed: it may be started again."
+  [state]
+  (actor/send-after retry-ms (self) [::enrol])
+  (dissoc (end state) :leaving :server))
+
+(defn- simulation-ends?
+  "Is it the reason for which all processes of a simulation end, this one too? Others that are killed have :killed."
+  [why]
+  (= :kill why))
+
+(defn- handle-info [[what x y _ why] {:keys [runner server] :as state}]
+  (case what
+    :lease [:noreply (on-lease state x)]
+    :token [:noreply (on-token state x y)]
+    :end [:noreply (end (assoc state :leaving true))]
+    ::started [:noreply (on-started state x y)]
+    ::check [:noreply (check state)]
+    ::enrol [:noreply (enrol state)]
+    :DOWN [:noreply (if (and (= server x) (not (simulation-ends? why))) (on-server-down state) state)]
+    :EXIT (if (= runner x) [:stop y (dissoc state :runner :pid)] [:noreply state])
+    [:noreply state]))
+
+(def ^:private callbacks
+  {:init init
+   :handle-call (fn [_ _ state] [:reply [:error :unknown-request] state])
+   :handle-cast (fn [_ state] [:noreply state])
+   :handle-info handle-info
+   :terminate (fn [_ state] (end state))})
+
+;; ---- what a program calls
+
+(defn- check-spec [{:keys [name start shutdown] :as spec}]
+  (arguments/options "singleton/start-link" known spec)
+  (when-not (and name start)
+    (arguments/misuse :magnetar/bad-option (str "`singleton/start-link` wants a :name and a :start; this is " (arguments/show spec) ".") {:value spec}))
+  (when-not (and (sequential? start) (ifn? (first start)))
+    (arguments/misuse :magnetar/bad-option
+                      (str "`singleton/start-link`: :start is a vector of a function and its arguments; this is " (arguments/show start) ".")
+                      {:path [:start] :value start}))
+  (when-not (nat-int? shutdown)
+    (arguments/misuse :magnetar/bad-option (str "`singleton/start-link`: :shutdown is a number of milliseconds; this is " (arguments/show shutdown) ".")
+                      {:path [:shutdown] :value shutdown})))
+
+(defn start-link
+  "Lets this node run the singleton when it is its turn; returns [:ok pid].
+
+  The process of the pid keeps the singleton. It is a child of a supervisor on each node. While this node
+  leads, it calls the function of :start with its arguments and a token behind them. The function returns
+  [:ok pid], as `magnetar.gen-server/start-link` does, whose server then gets the token as the argument of its
+  init.
+
+  If the singleton ends, this process ends for the same reason. So the supervisor restarts it, with another
+  token. If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time
+  :shutdown it is killed.
+
+  Throws an IllegalArgumentException if the map is wrong.
+
+  Options:
+    :name      the name of the singleton, any value that can be sent
+    :start     [f & arguments]
+    :shutdown  how long the singleton may take to end, in ms. Default 500. It has to be less than half of the
+               :lease of the cluster
+
+  Example:
+
+    {:id :scheduler :start [singleton/start-link {:name :scheduler :start [gs/start-link scheduler]}]}
+
+  See also `whereis`, `magnetar.cluster/start`."
+  {:added "0.2"}
+  [spec]
+  (let [spec (merge {:shutdown default-shutdown-ms} spec)]
+    (check-spec spec)
+    (gs/start-link callbacks spec)))
+
+(defn whereis
+  "Returns the pid of the singleton, or nil if none is known.
+
+  The pid may be of another node. Only this node is asked. The answer can be late by a tenth of the cluster's
+  :lease.
+
+  Example:
+
+    (singleton/whereis :scheduler) ;=> pid
+
+  See also `address`."
+  {:added "0.2"}
+  [name]
+  (leader/whereis-name name))
+
+(defn address
+  "Returns the address of the singleton for `!`, calls and monitors, on any node.
+
+  It is a name [:via registry name], which is looked up at each use.
+
+  Example:
+
+    (gs/call (singleton/address :scheduler) :next)
+
+  See also `whereis`."
+  {:added "0.2"}
+  [name]
+  [:via 'magnetar.cluster.impl.leader name])

@@ -1,0 +1,255 @@
+(ns magnetar.cluster.agreement-test
+  "The protocol by which nodes agree on a view, as pure functions: random runs with cuts of single ways, crashes, restarts, lost and late
+  messages, and clocks that differ. At most one node has the lease, and tokens only grow."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.cluster.impl.policy :as policy])
+  (:import
+   (java.util Random)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private runs (Long/getLong "magnetar.runs" 70))
+
+;; ---- a small network: nodes are numbers, time is in ms
+
+(def ^:private lease 1000)
+
+(defn- clock
+  "What the clock of the node shows; each has its own speed, and its own beginning."
+  [node now]
+  (+ (* 100000 (long node)) (quot (* (+ 100 (mod (long node) 3)) (long now)) 100)))
+
+(defn- id [{:keys [creations]} node]
+  [(str "n" node) (creations node)])
+
+(defn- start [{:keys [policy now] :as world} node]
+  (let [world (update-in world [:creations node] (fnil inc 0))]
+    (-> (assoc-in world [:states node] (agreement/initial (id world node) policy lease (clock node now)))
+        (assoc-in [:next-tick node] now))))
+
+(defn- linked? [{:keys [states cuts]} a b]
+  (and (not= a b) (states a) (states b) (not (cuts #{a b}))))
+
+(defn- latency [^Random random slow]
+  (+ 1 (.nextInt random (if slow 120 30))))
+
+(defn- post
+  "The world with the messages of the node under way, behind the ones before them."
+  [{:keys [states now ^Random random slow] :as world} node]
+  (let [out (:out (states node))]
+    (reduce (fn [world [to :as message]]
+              (let [other (parse-long (subs (first to) 1))
+                    way [node other]
+                    at (max (+ (long now) (long (latency random slow))) (long (get-in world [:last way] 0)))]
+                (if (linked? world node other)
+                  (-> (assoc-in world [:last way] at)
+                      (update-in [:under-way at] (fnil conj []) [node other message]))
+                  world)))
+            (assoc-in world [:states node :out] [])
+            out)))
+
+(defn- event [{:keys [now] :as world} node e]
+  (-> (update-in world [:states node] agreement/step e (clock node now))
+      (post node)))
+
+(defn- arrive [world [from to message]]
+  (if (linked? world from to)
+    (event world to [:heard message])
+    world))
+
+(defn- seen
+  "The nodes that the node is connected with, as it believes: late by the detector's time."
+  [{:keys [beliefs] :as world} node]
+  (into #{} (map #(id world %)) (filter #(linked? world node %) (beliefs node (keys (:states world))))))
+
+(defn- tick-nodes [{:keys [now] :as world}]
+  (reduce (fn [world node]
+            (if (and (get-in world [:states node]) (<= (long (get-in world [:next-tick node])) (long now)))
+              (-> (assoc-in world [:next-tick node] (+ (long now) 100))
+                  (event node [:tick (seen world node)]))
+              world))
+          world
+          (sort (keys (:states world)))))
+
+;; ---- what has to hold
+
+(defn- leaders [{:keys [states now]}]
+  (filter #(some-> (states %) (agreement/has-lease? (clock % now))) (sort (keys states))))
+
+(defn- give-tokens
+  "Each leader may take a token; one that an active part knows is noted as given. The times of day differ."
+  [{:keys [^Random random wants now] :as world}]
+  (reduce (fn [world node]
+            (let [{:keys [given token]} (get-in world [:states node])
+                  want (wants node)]
+              (cond
+                (and want (<= (long want) (long given))) (-> (update world :given conj want) (update :wants dissoc node))
+                (and (not want) (zero? (.nextInt random 20))) (-> (event world node [:token (- (long now) (* 200 (long node)))])
+                                                                  (as-> w (assoc-in w [:wants node] (get-in w [:states node :token]))))
+                :else world)))
+          (update world :wants select-keys (leaders world))
+          (leaders world)))
+
+(defn- check [{:keys [given] :as world}]
+  (cond-> world
+    (< 1 (count (leaders world))) (assoc :wrong [:two-leaders (leaders world)])
+    (not (apply < -1 given)) (assoc :wrong [:tokens (take-last 3 given)])
+    (seq (leaders world)) (update :led inc)))
+
+;; ---- faults
+
+(defn- pair [^Random random n]
+  (let [a (.nextInt random n)]
+    #{a (mod (+ a 1 (.nextInt random (dec (long n)))) n)}))
+
+(defn- cut
+  "Cuts the ways. A node that knows no view yet, and reaches no other, begins one of its own, except with a static quorum."
+  [{:keys [restarts states] :as world} ways]
+  (if (or (= :any restarts) (every? :view (vals states)))
+    (update world :cuts into ways)
+    world))
+
+(defn- strikes
+  "How seldom there is a fault: more often while a view is being decided."
+  [{:keys [states]}]
+  (if (some :proposal (vals states)) 15 150))
+
+(defn- strike
+  "A fault now and then: a way is cut or healed, a node crashes, crashed nodes start again."
+  [{:keys [^Random random n states cuts restarts] :as world}]
+  (case (long (.nextInt random (strikes world)))
+    0 (cut world [(pair random n)])
+    1 (assoc world :cuts #{})
+    2 (let [part (set (filter (fn [_] (.nextBoolean random)) (range n)))]
+        (cut world (for [a part b (remove part (range n))] #{a b})))
+    3 (update world :slow not)
+    4 (if restarts (update world :states dissoc (.nextInt random n)) world)
+    5 (if (and restarts (or (= :any restarts) (empty? cuts)))
+        (reduce start world (remove states (range n)))
+        world)
+    6 (if-let [node (first (leaders world))]
+        (event world node [:leave])
+        world)
+    world))
+
+(defn- forget-left
+  "Nodes that have left are started again, when all can reach each other."
+  [{:keys [states cuts n] :as world}]
+  (reduce (fn [world node]
+            (if (and (:leaving (states node)) (agreement/left? (states node)) (empty? cuts) (= n (count states)))
+              (start world node)
+              world))
+          world
+          (keys states)))
+
+(def ^:private faulty-ms
+  "How long there are faults."
+  40000)
+
+(defn- step-world [{:keys [now] :as world}]
+  (let [now (+ 10 (long now))
+        due (take-while #(<= (long (key %)) now) (:under-way world))
+        world (update (assoc world :now now) :under-way #(reduce dissoc % (map key due)))]
+    (-> (reduce arrive world (mapcat val due))
+        tick-nodes
+        give-tokens
+        (cond-> (< now faulty-ms) strike)
+        forget-left
+        check)))
+
+(defn- world [seed policy n restarts]
+  (reduce start
+          {:random (Random. seed) :policy policy :n n :restarts restarts :now 0 :creations {} :states {} :cuts #{} :under-way (sorted-map)
+           :last {} :wants {} :given [] :led 0 :beliefs (fn [_ nodes] nodes)}
+          (range n)))
+
+(defn- mended
+  "The world without faults, in which all nodes run."
+  [{:keys [n states] :as world}]
+  (reduce start (assoc world :cuts #{} :slow false) (remove states (range n))))
+
+(defn- whole
+  "At the end one node leads, and all nodes belong to its view."
+  [{:keys [n states] :as world}]
+  (let [leaders (leaders world)]
+    (cond-> world
+      (or (not= 1 (count leaders))
+          (not= n (count (:members (:view (states (first leaders)))))))
+      (assoc :wrong [:no-leader-at-the-end leaders]))))
+
+(defn- run
+  "The world at the end of the run, or when something is wrong. Faults end before the end."
+  [seed policy n restarts]
+  (loop [world (world seed policy n restarts)]
+    (cond
+      (:wrong world) world
+      (< 55000 (long (:now world))) (whole world)
+      (= faulty-ms (:now world)) (recur (step-world (mended world)))
+      :else (recur (step-world world)))))
+
+(def ^:private policies
+  [[{:kind :keep-majority} 3 :whole] [{:kind :keep-majority} 5 nil] [{:kind :keep-majority} 4 nil] [{:kind :keep-oldest} 3 :whole]
+   [{:kind :keep-oldest} 5 nil] [{:kind :static-quorum :quorum 2} 3 :any] [{:kind :static-quorum :quorum 3} 5 :any]])
+
+(defn- wrong [seeds]
+  (first (for [seed seeds
+               :let [[policy n restarts] (policies (mod seed (count policies)))
+                     world (run seed policy n restarts)]
+               :when (:wrong world)]
+           [seed policy n (:now world) (:wrong world)])))
+
+(deftest at-most-one-node-has-the-lease-and-tokens-grow
+  (is (nil? (wrong (range runs)))))
+
+;; ---- a view that one node knows to be decided, and others have only accepted
+
+(defn- run-until
+  "The world after steps without faults, when (f world) is true or something is wrong."
+  [world f]
+  (loop [world world]
+    (if (or (:wrong world) (f world))
+      world
+      (recur (step-world world)))))
+
+(defn- epoch-of [node world]
+  (get-in world [:states node :view :epoch]))
+
+(defn- after-a-cut-at-a-decision
+  "Three nodes decide to let a fourth one in. When the leader knows that it is decided, it is cut off with the fourth one."
+  []
+  (with-redefs [strike identity]
+    (let [three (run-until (world 1 {:kind :keep-majority} 3 nil) #(= [1 1 1] (map (fn [n] (epoch-of n %)) (range 3))))
+          decided (run-until (start three 3) #(= 2 (epoch-of 0 %)))
+          cut (assoc decided :cuts (set (for [a [0 3] b [1 2]] #{a b})))]
+      (run-until cut #(< (+ 10000 (long (:now decided))) (long (:now %)))))))
+
+(deftest what-was-accepted-is-decided-by-the-others-first
+  (let [world (after-a-cut-at-a-decision)]
+    (is (nil? (:wrong world)))
+    (is (= [0] (leaders world)) "a half with the oldest node")))
+
+(deftest a-view-that-was-accepted-and-is-forgotten-is-found
+  (with-redefs [agreement/unfinished (constantly nil)]
+    (is (= :two-leaders (first (:wrong (after-a-cut-at-a-decision)))))))
+
+;; ---- controls: each of these defects has to be found
+
+(def ^:private many (range 1000))
+
+(deftest a-node-that-says-yes-to-two-is-found
+  (with-redefs [agreement/tied? (constantly false)]
+    (is (some? (wrong many)))))
+
+(deftest a-lease-that-outlasts-the-yes-is-found
+  (with-redefs [agreement/sure (fn [{:keys [lease]}] (quot (* 12 (long lease)) 10))]
+    (is (some? (wrong many)))))
+
+(deftest a-minority-that-goes-on-is-found
+  (with-redefs [policy/active? (constantly true)]
+    (is (some? (wrong many)))))
+
+(deftest a-token-that-is-not-told-is-found
+  (with-redefs [agreement/learn (let [learn @#'agreement/learn] (fn [state m now] (learn state (assoc m :token 0) now)))]
+    (is (some? (wrong many)))))

@@ -1,0 +1,216 @@
+(ns magnetar.cluster.singleton-test
+  "Singletons on nodes of a simulation: where they run, how they move, and what their tokens are good for."
+  (:require
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.actor :as actor :refer [receive self]]
+   [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.cluster.impl.policy :as policy]
+   [magnetar.cluster.simulated :as simulated]
+   [magnetar.cluster.singleton :as singleton]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.environment :as environment]
+   [magnetar.report :as report]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private runs (Long/getLong "magnetar.runs" 5))
+
+(use-fixtures :once
+  (fn [f]
+    (let [hook (fn [_])] ; servers that are killed at the end of a run say so
+      (report/add-hook :report hook)
+      (try
+        (f)
+        (finally (report/remove-hook :report hook))))))
+
+;; ---- a cluster with one singleton, that writes to a register outside
+
+(defn- start
+  "Joins the cluster on the node, which is started if need be."
+  [net node options]
+  (when-not (some #{node} (mt/nodes))
+    (mt/start-node node))
+  (simulated/join net node (merge {:lease-ms 2000} options)))
+
+(def ^:private teller
+  {:init (fn [[node token]] [:ok [node token]])
+   :handle-call (fn [request _ s] (case request :who [:reply s s] :crash [:stop :crashed s s]))
+   :handle-cast (fn [_ s] [:noreply s])})
+
+(defn- start-teller [node token]
+  (gs/start-link teller [node token]))
+
+(defn- keep-on
+  "Starts a supervisor on the node with the singleton."
+  [node spec]
+  (simulated/run-on node (fn []
+                           (sup/start-link {:intensity 100 :children [{:id :singleton :start [singleton/start-link spec]}]})
+                           (receive :never nil))))
+
+(defn- keep-teller [node]
+  (keep-on node {:name :teller :start [start-teller node] :shutdown 200}))
+
+(defn- who [node]
+  (mt/on-node node #(let [pid (singleton/whereis :teller)]
+                      (when pid
+                        (try (gs/call pid :who) (catch clojure.lang.ExceptionInfo _))))))
+
+(defn- started [nodes options]
+  (let [net (mt/network {:latency [1 20] :detector 1000})]
+    (run! #(start net % options) nodes)
+    (run! keep-teller nodes)
+    (mt/wait-until #(every? who nodes) {:timeout 30000})
+    net))
+
+(deftest a-singleton-runs-on-one-node-and-is-found-from-each
+  (doseq [seed (range 3)]
+    (let [[a b c] (mt/simulate {:seed seed}
+                    (started [:a :b :c] {})
+                    (mapv who [:a :b :c]))]
+      (is (= a b c))
+      (is (= :a (first a))))))
+
+(deftest a-crash-of-the-singleton-restarts-it-with-a-greater-token
+  (let [[[node token] [node-after token-after]]
+        (mt/simulate {:seed 1}
+          (started [:a :b] {})
+          (let [before (who :b)]
+            (mt/on-node :b #(gs/call (singleton/address :teller) :crash))
+            (mt/wait-until #(let [now (who :b)] (and now (not= now before))) {:timeout 20000})
+            [before (who :b)]))]
+    (is (= [:a :a] [node node-after]))
+    (is (< token token-after))))
+
+(deftest a-node-that-leaves-hands-over-at-once
+  (let [[[before token] [after token-after] ms]
+        (mt/simulate {:seed 2}
+          (mt/start-node :a {:skew 3600000})
+          (started [:a :b :c] {:lease-ms 20000})
+          (let [before (who :b)
+                begin (mt/now)]
+            (mt/on-node :a cluster/stop)
+            (mt/wait-until #(= :b (first (who :c))) {:timeout 60000})
+            [before (who :c) (- (mt/now) begin)]))]
+    (is (= [:a :b] [before after]))
+    (is (< token token-after))
+    (is (< ms 10000) "no wait for the lease")))
+
+(deftest a-node-alone-waits-for-the-lease-and-runs-it
+  (is (= [[:a true] false]
+         (mt/simulate {:seed 3}
+           (let [alone (mt/network)]
+             (start alone :a {})
+             (keep-teller :a)
+             (mt/wait-until #(who :a) {:timeout 20000})
+             [[(first (who :a)) (mt/on-node :a cluster/active?)] (cluster/active?)])))))
+
+(defn- after-a-cut
+  "Where the singleton runs, seen from a and from b, and whether they are active, when a was cut off from b and c."
+  [policy]
+  (let [net (started [:a :b :c] {:policy policy})]
+    (mt/cut net [:a] [:b :c])
+    (scope/sleep 15000)
+    (let [cut (mapv (comp first who) [:a :b])
+          active (mapv #(mt/on-node % cluster/active?) [:a :b :c])]
+      (mt/heal net)
+      (mt/wait-until #(let [all (mapv who [:a :b :c])] (and (first all) (apply = all))) {:timeout 60000})
+      [cut active (first (who :a))])))
+
+(deftest the-policy-decides-which-part-goes-on
+  (doseq [[policy answer] {{:kind :keep-majority} [[nil :b] [false true true] :b]
+                           {:kind :static-quorum :quorum 2} [[nil :b] [false true true] :b]
+                           {:kind :static-quorum :quorum 3} [[nil nil] [false false false] :a]
+                           {:kind :keep-oldest} [[nil :b] [false true true] :b]}]
+    (is (= answer (mt/simulate {:seed 4} (after-a-cut policy))) (pr-str policy)))
+  (let [[cut active after] (mt/simulate {:seed 4} (after-a-cut {:kind :allow}))]
+    (is (= [[:a :b] [true true true]] [cut active]))
+    (is (some? after))))
+
+;; ---- proof: a singleton writes to a register outside, with its token, while ways are cut
+
+(defn- write
+  "A write with the token to the register, which knows the greatest one. With :fenced it refuses a lesser one."
+  [{:keys [greatest fenced] :as register} token]
+  (let [stale (< (long token) (long greatest))]
+    (cond-> (update register :greatest max token)
+      stale (update :tried inc)
+      (and stale (not fenced)) (update :taken inc))))
+
+(defn- start-writer [register token]
+  [:ok (actor/spawn-link (fn []
+                           (loop []
+                             (swap! register write token)
+                             (scope/sleep 100)
+                             (recur))))])
+
+(defn- keep-writer [node register]
+  (keep-on node {:name :writer :start [start-writer register] :shutdown 100}))
+
+(defn- cut-some
+  "Cuts ways that the seed chooses: around a node, in one direction, or between two that both reach the third."
+  [net]
+  (let [[a b c] (environment/shuffled [:a :b :c])
+        [how] (environment/shuffled [:around :one-way :between])]
+    (case how
+      :around (mt/cut net [a] [b c])
+      :one-way (mt/cut net [a] [b c] {:one-way true})
+      :between (mt/cut net [a] [b]))))
+
+(defn- written
+  "The register after two cuts, a crash and a restart, where the nodes' clocks differ."
+  [fenced]
+  (let [net (mt/network {:latency [1 20] :detector 500})
+        register (atom {:greatest 0 :tried 0 :taken 0 :fenced fenced})
+        begin (fn [node] (start net node {:lease-ms 1000}) (keep-writer node register))]
+    (mt/start-node :a {:skew 300 :rate 1.05})
+    (run! begin [:a :b :c])
+    (mt/wait-until #(pos? (long (:greatest @register))) {:timeout 30000})
+    (mt/cut net [:a] [:b :c])
+    (scope/sleep 4000)
+    (mt/heal net)
+    (scope/sleep 1000)
+    (cut-some net)
+    (scope/sleep 4000)
+    (mt/heal net)
+    (let [[node] (environment/shuffled [:a :b :c])]
+      (mt/crash-node node)
+      (scope/sleep 2000)
+      (mt/restart-node node)
+      (begin node))
+    (scope/sleep 3000)
+    @register))
+
+(defn- one-at-a-time? []
+  (zero? (long (:tried (written true)))))
+
+(defn- checked [more program]
+  (mt/check* (merge {:runs runs :properties [] :repeats 0} more) program))
+
+(deftest no-write-of-an-old-singleton-is-even-tried
+  (is (:passed (checked {} one-at-a-time?)))
+  (is (:passed (checked {:faults #{:flap :cut-link} :fault-rate 0.001} one-at-a-time?))))
+
+(deftest a-register-that-checks-tokens-takes-no-stale-write
+  (with-redefs [singleton/end (fn [state] (dissoc state :runner :pid))] ; as if its JVM had been stopped
+    (is (:passed (checked {} #(zero? (long (:taken (written true)))))))))
+
+;; ---- controls: each of these defects has to be found
+
+(defn- is-found [program]
+  (is (not (:passed (checked {:runs 1000 :report (constantly nil)} program)))))
+
+(deftest a-register-that-does-not-check-is-found
+  (with-redefs [singleton/end (fn [state] (dissoc state :runner :pid))]
+    (is-found #(zero? (long (:taken (written false)))))))
+
+(deftest a-minority-that-goes-on-is-found
+  (with-redefs [policy/active? (constantly true)]
+    (is-found one-at-a-time?)))
+
+(deftest a-singleton-that-starts-before-the-old-one-has-ended-is-found
+  (with-redefs [agreement/sure (fn [{:keys [lease]}] (* 3 (long lease)))]
+    (is-found one-at-a-time?)))
