@@ -31,10 +31,10 @@
 
 (defn- start
   "Joins the cluster on the node, which is started if need be."
-  [net node options]
+  [net node split-brain]
   (when-not (some #{node} (mt/nodes))
     (mt/start-node node))
-  (simulated/join net node (merge {:lease-ms 2000} options)))
+  (simulated/join net node {:split-brain (merge {:policy :keep-majority :lease 2000} split-brain)}))
 
 (def ^:private teller
   {:init (fn [[node token]] [:ok [node token]])
@@ -89,7 +89,7 @@
   (let [[[before token] [after token-after] ms]
         (mt/simulate {:seed 2}
           (mt/start-node :a {:skew 3600000})
-          (started [:a :b :c] {:lease-ms 20000})
+          (started [:a :b :c] {:lease 20000})
           (let [before (who :b)
                 begin (mt/now)]
             (mt/on-node :a cluster/stop)
@@ -111,7 +111,7 @@
 (defn- after-a-cut
   "Where the singleton runs, seen from a and from b, and whether they are active, when a was cut off from b and c."
   [policy]
-  (let [net (started [:a :b :c] {:policy policy})]
+  (let [net (started [:a :b :c] policy)]
     (mt/cut net [:a] [:b :c])
     (scope/sleep 15000)
     (let [cut (mapv (comp first who) [:a :b])
@@ -121,12 +121,12 @@
       [cut active (first (who :a))])))
 
 (deftest the-policy-decides-which-part-goes-on
-  (doseq [[policy answer] {{:kind :keep-majority} [[nil :b] [false true true] :b]
-                           {:kind :static-quorum :quorum 2} [[nil :b] [false true true] :b]
-                           {:kind :static-quorum :quorum 3} [[nil nil] [false false false] :a]
-                           {:kind :keep-oldest} [[nil :b] [false true true] :b]}]
+  (doseq [[policy answer] {{:policy :keep-majority} [[nil :b] [false true true] :b]
+                           {:policy :static-quorum :quorum 2} [[nil :b] [false true true] :b]
+                           {:policy :static-quorum :quorum 3} [[nil nil] [false false false] :a]
+                           {:policy :keep-oldest} [[nil :b] [false true true] :b]}]
     (is (= answer (mt/simulate {:seed 4} (after-a-cut policy))) (pr-str policy)))
-  (let [[cut active after] (mt/simulate {:seed 4} (after-a-cut {:kind :allow}))]
+  (let [[cut active after] (mt/simulate {:seed 4} (after-a-cut {:policy :allow}))]
     (is (= [[:a :b] [true true true]] [cut active]))
     (is (some? after))))
 
@@ -165,7 +165,7 @@
   [fenced]
   (let [net (mt/network {:latency [1 20] :detector 500})
         register (atom {:greatest 0 :tried 0 :taken 0 :fenced fenced})
-        begin (fn [node] (start net node {:lease-ms 1000}) (keep-writer node register))]
+        begin (fn [node] (start net node {:lease 1000}) (keep-writer node register))]
     (mt/start-node :a {:skew 300 :rate 1.05})
     (run! begin [:a :b :c])
     (mt/wait-until #(pos? (long (:greatest @register))) {:timeout 30000})
