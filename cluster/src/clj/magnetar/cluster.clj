@@ -21,7 +21,7 @@
   A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required. A node
   without the cookie is not let in.
 
-  Groups of `magnetar.pg` span the nodes. Names of `magnetar.global` are known on one node only, for now.
+  Groups of `magnetar.pg` and names of `magnetar.global` span the nodes.
 
   Require it as `[magnetar.cluster :as cluster]`.
 

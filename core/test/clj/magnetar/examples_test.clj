@@ -69,6 +69,7 @@
     magnetar.gen-statem [(statem/start-link 'my.switch 0 {:name :switch}) (statem/cast :switch :push)]
     magnetar.gen-statem/start-link []
     magnetar.global/registered-names [:leader]
+    magnetar.global/send [:leader]
     magnetar.global/unregister-name [:leader]
     magnetar.global/whereis-name [:leader]
     magnetar.hot/load [(require 'my.counter) (alter-meta! (the-ns 'my.counter) assoc :version 1)]

@@ -5,6 +5,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [exit receive]]
    [magnetar.global :as global]
+   [magnetar.impl.actor.global :as tables]
    [magnetar.impl.groups :as groups]
    [magnetar.otp.scenarios :as scenarios]
    [magnetar.pg :as pg]
@@ -224,7 +225,7 @@
 (deftest nothing-is-kept-of-the-dead-once-a-monitor-has-told-of-the-death
   (let [pids (vec (repeatedly 20 scenarios/idle))
         key-of (fn [pid] [::kept pid])
-        kept-of (fn [pids] (mapcat #(kept % key-of pids) [(kept-groups) @@#'global/real-names]))]
+        kept-of (fn [pids] (mapcat #(kept % key-of pids) [(kept-groups) @@#'tables/real-names]))]
     (doseq [pid pids]
       (pg/join (key-of pid) pid)
       (global/register-name (key-of pid) pid))
@@ -263,7 +264,7 @@
     (run! deref joins)
     (run! #(try (actor/join %) (catch Exception _)) pids)
     (is (not (contains? (kept-groups) ::brief)))
-    (is (= [] (kept @@#'global/real-names (fn [pid] [::brief pid]) pids)))))
+    (is (= [] (kept @@#'tables/real-names (fn [pid] [::brief pid]) pids)))))
 
 (deftest members-and-names-are-watched-by-no-process
   (let [pid (scenarios/idle)]

@@ -5,6 +5,7 @@
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.global :as global]
+   [magnetar.impl.actor.global :as tables]
    [magnetar.hunted :as hunted]
    [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
@@ -27,7 +28,7 @@
     (doseq [n [:taker-a :taker-b]]
       (actor/spawn-opt (fn [] (a/<! (a/timeout 3)) (global/register-name :leader (self))) {:name n}))
     (a/<! (a/timeout 10))
-    (and (nil? (global/whereis-name :leader)) (= {} @(#'global/names)))))
+    (and (nil? (global/whereis-name :leader)) (= {} @(tables/names)))))
 
 ;; Every schedule with one preemption; with two there are too many for every day: magnetar.kernel-faults-test.
 (defn- holds-for-one-preemption? [program]

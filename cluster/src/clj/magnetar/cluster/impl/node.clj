@@ -4,6 +4,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.cluster.impl.global :as global]
    [magnetar.cluster.impl.groups :as groups]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.leader :as leader]
@@ -63,16 +64,27 @@
 (defn- start-service [state start]
   (assoc-in state [:services (start)] start))
 
-(defn- stop-services [{:keys [services]}]
-  (doseq [pid (keys services)
-          :let [ref (actor/monitor pid)]]
+(defn- shut-down
+  "Ends a linked process, and waits for its end."
+  [pid]
+  (let [ref (actor/monitor pid)]
     (actor/exit pid :shutdown)
     (receive [:DOWN ref _ _ _] nil)))
 
+(defn- stop-services [{:keys [services]}]
+  (run! shut-down (keys services)))
+
+(defn- tell-the-rest [state]
+  (receive
+    [::event x] (do (tell state x) (recur state))
+    (after 0 nil)))
+
 (defn- leave
-  "Leaves the network, if the hub is there."
-  [hub]
+  "Leaves the network, if the hub is there. The server of names is last: while nodes are connected it speaks for the names of this one."
+  [{:keys [hub names] :as state}]
   (some-> hub hub/stop)
+  (tell-the-rest state)
+  (some-> names shut-down)
   (status/end)
   (Peers/setName nil))
 
@@ -82,13 +94,18 @@
     [:error [:named-already (Peers/name)]]
     (let [me (self)
           _ (status/begin network)
-          [how x] (hub/start-link (assoc options :notify #(do (status/note %) (! me [::event %]))))
+          [_ names] (global/start-link name)
+          notify (fn [event]
+                   (status/note event)
+                   (! me [::event event])
+                   (global/notify names event))
+          [how x] (hub/start-link (assoc options :notify notify))
           refused (when (= :ok how) (settled network))]
       (cond
-        (= :error how) (do (leave nil) [:error x])
-        refused (do (leave x) [:error [:refused refused]])
+        (= :error how) (do (leave {:names names}) [:error x])
+        refused (do (leave {:hub x :names names}) [:error [:refused refused]])
         :else (let [[_ leader] (leader/start-link options)]
-                [:ok (reduce start-service {:hub x :network network :watchers {} :services {} :leader leader} services)])))))
+                [:ok (reduce start-service {:hub x :names names :leader leader :network network :watchers {} :services {}} services)])))))
 
 ;; ---- the server
 
@@ -118,31 +135,25 @@
       (update state :services dissoc pid))
     state))
 
-(defn- handle-info [message {:keys [hub leader] :as state}]
+(defn- handle-info [message {:keys [hub names leader] :as state}]
   (let [[kind x y pid] (when (vector? message) message)]
     (case kind
       ::event (if (= :refused (first x))
                 (do (reports/report "the cluster" (ex-info (second x) {})) [:stop [:refused (second x)] state])
                 (do (tell state x) [:noreply state]))
       :DOWN [:noreply (unwatch state pid)]
-      :EXIT (cond
-              (= hub x) [:stop y (dissoc state :hub)]
-              (= leader x) [:stop y (dissoc state :leader)]
-              :else [:noreply (ended state x)])
+      :EXIT (condp = x
+              hub [:stop y (dissoc state :hub)]
+              names [:stop y (dissoc state :names)]
+              leader [:stop y (dissoc state :leader)]
+              [:noreply (ended state x)])
       ::restart [:noreply (start-service state x)]
       [:noreply state])))
-
-(defn- tell-the-rest [state]
-  (receive
-    [::event x] (do (tell state x) (recur state))
-    (after 0 nil)))
 
 (defn- terminate [_ {:keys [hub leader] :as state}]
   (some-> leader (leader/stop (some? hub)))
   (stop-services state)
-  (some-> hub hub/stop)
-  (tell-the-rest state)
-  (leave nil))
+  (leave state))
 
 (inspect/answer-with questions/answer)
 

@@ -1,0 +1,90 @@
+(ns magnetar.cluster.impl.global.talk
+  "Messages between the servers of global names, and waits for answers to them."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [! self]]
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(def server-name
+  "The name of the server on each node."
+  :magnetar.cluster/global)
+
+(defn message
+  "What another server gets."
+  [content]
+  [::message (self) content])
+
+(defn peer
+  "The pid of the server of the node, if that has greeted this one."
+  [state node]
+  (get-in state [:peers node :pid]))
+
+(defn peers
+  "The nodes whose servers have greeted this one."
+  [state]
+  (keys (:peers state)))
+
+(defn- address
+  "Where the server of the node is found, if that has greeted this one, or this one has greeted it."
+  [{:keys [greeted] :as state} node]
+  (or (peer state node)
+      (when (contains? greeted node) [server-name node])))
+
+(defn tell-strictly
+  "Sends the content to the server of the node, if one of the two has greeted the other. Throws if it cannot be written."
+  [state node content]
+  (some-> (address state node) (! (message content))))
+
+(defn tell
+  "The same; what cannot be written is reported."
+  [state node content]
+  (try
+    (tell-strictly state node content)
+    (catch Exception e
+      (reports/report "a global name that other nodes cannot be told" e))))
+
+(defn tell-all
+  "Sends the content to all nodes that know the claims of this one, or are just told them."
+  [{:keys [greeted] :as state} content]
+  (run! #(tell state % content) (into greeted (peers state))))
+
+;; ---- waits
+
+(defn acknowledged
+  "The state when the node has answered what the reference stands for. After the last answer it is what the wait's function makes of it."
+  [state ref node]
+  (if-some [{:keys [left then]} (get-in state [:waits ref])]
+    (let [left (disj left node)]
+      (if (seq left)
+        (assoc-in state [:waits ref :left] left)
+        (then (update state :waits dissoc ref))))
+    state))
+
+(defn wait-for
+  "The state that waits for answers of the nodes to the reference. When each has answered or is lost, the state is (then state)."
+  [state nodes ref then]
+  (if (seq nodes)
+    (assoc-in state [:waits ref] {:left (set nodes) :then then})
+    (then state)))
+
+(defn tell-and-wait
+  "Sends (content ref) to the nodes, and waits for their answers."
+  [state nodes content then]
+  (let [ref (actor/make-ref)]
+    (run! #(tell state % (content ref)) nodes)
+    (wait-for state nodes ref then)))
+
+(defn tell-all-and-wait
+  "The same for all nodes, of which the peers have to answer."
+  [state content then]
+  (let [ref (actor/make-ref)]
+    (tell-all state (content ref))
+    (wait-for state (peers state) ref then)))
+
+(defn lost
+  "The state without the node in any wait."
+  [state node]
+  (reduce #(acknowledged %1 %2 node) state (keys (:waits state))))
