@@ -173,7 +173,9 @@
   leaves one.
 
   Blocks in a cluster until all connected nodes have answered. Each keeps the name reserved meanwhile. A node
-  that does not answer is waited for until it counts as lost. Without a cluster it never waits.
+  that does not answer is waited for until it counts as lost. If a node sees the name on a third one, which
+  this node does not see, it tries again for 3 s, since the third one may be lost. Without a cluster it never
+  waits.
 
   Throws an IllegalArgumentException if pid is not a pid, if it is a pid of another node and there is no
   cluster, or the resolver is a function of the program; and if a node cannot read the name.

@@ -10,6 +10,7 @@
    [magnetar.cluster.impl.global.table :as table]
    [magnetar.cluster.impl.global.talk :as talk]
    [magnetar.cluster.impl.node :as node]
+   [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.global :as global]
    [magnetar.impl.environment :refer [shuffled]]
@@ -22,12 +23,14 @@
 (set! *warn-on-reflection* true)
 
 (defn- start
-  "Starts the node, and its membership, over the simulated network."
-  [net node]
-  (mt/on-node node #(let [[how x] (node/start {:name (str (name node) "@sim")
-                                               :network (mt/endpoint net node)
-                                               :cookie (.getBytes "0123456789abcdef")})]
-                      (if (= :ok how) :ok x))))
+  "Starts the node's membership over the simulated network."
+  ([net node] (start net node {}))
+  ([net node options]
+   (mt/on-node node #(let [[how x] (node/start (merge {:name (str (name node) "@sim")
+                                                       :network (mt/endpoint net node)
+                                                       :cookie (.getBytes "0123456789abcdef")}
+                                                      options))]
+                       (if (= :ok how) :ok x)))))
 
 (defn- connected? [nodes]
   (every? #(= (dec (count nodes)) (count (mt/on-node % cluster/nodes))) nodes))
@@ -118,6 +121,33 @@
                (run! #(await-nodes % 1) [:a :c])
                [answer (home :a :leader) (register-idle :a :leader)
                 [(home :a :leader) nil (home :c :leader)]]))))))
+
+(defn- heirs
+  "Processes of a and c that monitor the process with the name, and take it when its node is lost; the atom of their answers."
+  []
+  (let [answers (atom [])]
+    (doseq [node [:a :c]]
+      (mt/on-node node (fn []
+                         (spawn (fn []
+                                  (let [ref (actor/monitor [:global :leader])]
+                                    (receive [:DOWN ref _ _ _] nil)
+                                    (let [seen (global/whereis-name :leader)]
+                                      (swap! answers conj [(global/register-name :leader (self)) (some-> seen actor/node)])
+                                      (receive :never nil)))))
+                         nil)))
+    answers))
+
+(deftest a-process-that-is-told-of-a-lost-node-can-take-its-names
+  (doseq [seed (range 10)]
+    (is (= {:yes 1 :no 1}
+           (cluster seed
+             (register-idle :b :leader)
+             (let [answers (heirs)]
+               (scope/sleep 200)
+               (mt/crash-node :b)
+               (mt/wait-until #(= 2 (count @answers)) {:timeout 20000})
+               (is (not-any? #{"b@sim"} (map second @answers)))
+               (frequencies (map first @answers))))))))
 
 (deftest a-name-is-unregistered-from-any-node
   (is (= [:ok [nil nil nil] :ok :yes]
@@ -211,6 +241,21 @@
   (is (re-find #"The name .* cannot be registered in this cluster: it cannot be sent to the node"
                (cluster 1
                  (mt/on-node :a #(try (global/register-name (Object.) (idle)) (catch IllegalArgumentException e (ex-message e))))))))
+
+(defrecord ^:private Order [number])
+
+(deftest a-name-that-only-one-node-has-an-extension-for-is-refused
+  (let [run (mt/simulate* {:seed 1}
+              (fn []
+                (let [net (mt/network)]
+                  (run! mt/start-node [:a :b])
+                  (start net :a {:extensions [(etf/record-extension :my/order Order map->Order)]})
+                  (start net :b)
+                  (await-connected [:a :b])
+                  [(mt/on-node :a #(try (global/register-name (->Order 1) (idle)) (catch IllegalArgumentException e (ex-message e))))
+                   (register-idle :a :another)])))]
+    (is (re-find #"cannot be registered in this cluster: the node b@sim cannot read it" (first (:value run))))
+    (is (= :yes (second (:value run))))))
 
 ;; ---- a name that two processes have
 

@@ -6,6 +6,7 @@
   can say whether a name is taken."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.runtime])
@@ -132,15 +133,16 @@
       (owned/disown (:pid (before name)) (:clean-up (before name))))))
 
 (defn find-name
-  "The pid of the process that has the name, or nil."
+  "The pid of the process that has the name, or nil. A process whose node is lost has none, also before the server has heard of it."
   [name]
   (or (holder (@(names) name))
-      (@(others) name)))
+      (when-some [pid (@(others) name)]
+        (when (nodes/connected? pid) pid))))
 
 (defn known-names
   "All names that live processes have."
   []
-  (into [] (distinct) (concat (eduction (comp (filter (comp holder val)) (map key)) @(names)) (keys @(others)))))
+  (into [] (distinct) (concat (eduction (comp (filter (comp holder val)) (map key)) @(names)) (eduction (comp (filter (comp nodes/connected? val)) (map key)) @(others)))))
 
 ;; ---- locks
 

@@ -5,7 +5,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Peers Pid Ref RemoteName)))
+   (magnetar.kernel.process Peer Peers Pid Ref RemoteName)))
 
 (set! *warn-on-reflection* true)
 
@@ -22,6 +22,12 @@
   "Is the process with this pid or RemoteName on another node?"
   [server]
   (or (instance? RemoteName server) (pos? (.node ^Pid server))))
+
+(defn connected?
+  "Is this node connected with the one of the pid, which is another one?"
+  [^Pid pid]
+  (when-some [^Peer peer (some-> (.nodeName pid) Peers/connected)]
+    (= (.creation peer) (.creation pid))))
 
 (defn here
   "The pid, which the operation refuses if its process is on another node."

@@ -12,6 +12,8 @@
    [magnetar.cluster.impl.global.talk :as talk]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.global :as tables]
+   [magnetar.impl.actor.nodes :as nodes]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang PersistentQueue)
@@ -21,6 +23,11 @@
 (set! *warn-on-reflection* true)
 
 (declare advance start)
+
+(def ^:private patience-ms
+  "How long a request tries again if a node sees the name on a third one, with which this node is not connected. When a node is lost, its names go
+  on all nodes, but not at the same time."
+  3000)
 
 (defn- active
   "The request for the name that is under way."
@@ -48,21 +55,24 @@
 
 ;; ---- reservations of this node
 
-(defn- taken?
-  "Does a process have the name? What is known of the nodes that the request asks does not count: they know better."
+(defn- seen?
+  "Does a process of a third node have the name, as far as is known here? The nodes that the request asks know better."
   [{:keys [me] :as state} name asks]
-  (or (tables/holder (@(tables/names) name))
-      (some #(not (or (= me (claims/node-of %)) (contains? asks (claims/node-of %))))
-            (claims/live (claims/known state name)))))
+  (some #(and (not= me (claims/node-of %))
+              (not (contains? asks (claims/node-of %)))
+              (nodes/connected? (:pid %)))
+        (claims/live (claims/known state name))))
 
 (defn- reserved-by-another? [state name ref]
   (not (contains? #{nil ref} (get-in state [:reserved name :ref]))))
 
 (defn reserve
-  "[state answer] of a node that wants the name reserved: :taken, :busy, or the ids of the claims that it takes the name from by force."
+  "[state answer] of a node that wants the name reserved: :taken by a process of this node, :seen on a third one, :busy, or the ids of the claims
+  that it takes the name from by force."
   [state name {:keys [ref node force? asks]}]
   (cond
-    (and (not force?) (taken? state name asks)) [state :taken]
+    (and (not force?) (tables/holder (@(tables/names) name))) [state :taken]
+    (and (not force?) (seen? state name asks)) [state :seen]
     (reserved-by-another? state name ref) [state :busy]
     :else [(assoc-in state [:reserved name] {:ref ref :node node})
            (if force? (mapv :id (claims/known state name)) [])]))
@@ -152,10 +162,16 @@
     (catch Exception e
       [:error (str "it cannot be sent to the node " node ": " (ex-message e))])))
 
+(defn- patient?
+  "May the third node be lost, which the node that sees it is about to learn?"
+  [{:keys [since]}]
+  (< (- (clock/now) (long since)) (* 1000000 (long patience-ms))))
+
 (defn- take-answer [state name node answer]
   (case answer
     :taken (give-up state name :no)
     :busy (try-later state name)
+    :seen (if (patient? (active state name)) (try-later state name) (give-up state name :no))
     (let [{:keys [force?]} (active state name)
           state (change state name #(-> % (update :granted conj node) (update :over into answer)))]
       (advance (if (or force? (= node (:me state))) state (table/ended-there state node name)) name))))
@@ -195,7 +211,7 @@
   (reduce advance state (keys (:queues state))))
 
 (defn- start [state name]
-  (-> (change state name assoc :ref (actor/make-ref) :granted #{} :asked #{} :over #{} :tries 0)
+  (-> (change state name assoc :ref (actor/make-ref) :granted #{} :asked #{} :over #{} :tries 0 :since (clock/now))
       (advance name)))
 
 (defn register
