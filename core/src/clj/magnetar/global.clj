@@ -194,7 +194,7 @@
 (defn re-register-name
   "Gives the name to a process, whichever process has it; returns :yes.
 
-  The name belongs to one of the two at any time, on each node.
+  When it returns, all connected nodes know the new process. Meanwhile a node may know neither for a moment.
 
   Blocks as `register-name` does.
 
