@@ -68,7 +68,7 @@
   [model runs]
   (let [options {:faults #{:cut-link :flap} :fault-rate 0.01}]
     (->> (range runs)
-         (mapv (fn [seed] (:value (mt/simulate* (assoc options :seed seed) #(history-of model)))))
+         (mapv (fn [seed] (mt/simulate (assoc options :seed seed) (history-of model))))
          checker/verdicts
          frequencies)))
 
