@@ -7,7 +7,7 @@
    [clojure.string :as str]
    [magnetar.actor :as actor]
    [magnetar.net :as net]
-   [magnetar.scope :as scope :refer [with-scope fork]]))
+   [magnetar.scope :as scope :refer [fork with-scope]]))
 
 (set! *warn-on-reflection* true)
 

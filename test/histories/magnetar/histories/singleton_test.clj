@@ -76,14 +76,14 @@
   (mt/on-node name
     (fn []
       (actor/spawn
-       (fn []
-         (cluster/start {:name (str (clojure.core/name name) "@sim")
-                         :network (mt/endpoint net name)
-                         :cookie "0123456789abcdef"
-                         :split-brain {:policy policy :quorum (when (= :static-quorum policy) 2) :lease 1000}})
-         (sup/start-link {:intensity 1000
-                          :children [{:id :object :start [singleton/start-link {:name :object :start [start-holder model storage]}]}]})
-         (actor/receive :never nil)))
+        (fn []
+          (cluster/start {:name (str (clojure.core/name name) "@sim")
+                          :network (mt/endpoint net name)
+                          :cookie "0123456789abcdef"
+                          :split-brain {:policy policy :quorum (when (= :static-quorum policy) 2) :lease 1000}})
+          (sup/start-link {:intensity 1000
+                           :children [{:id :object :start [singleton/start-link {:name :object :start [start-holder model storage]}]}]})
+          (actor/receive :never nil)))
       nil)))
 
 (defn- asked [input]
