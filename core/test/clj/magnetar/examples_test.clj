@@ -143,15 +143,12 @@
 
 (def ^:private excused
   "Examples that do not give here what they say, with the reason."
-  '{magnetar.cluster/active? "needs a cluster"
-    magnetar.cluster/address "needs a cluster"
+  '{magnetar.cluster/address "needs a cluster"
     magnetar.cluster/connect "needs a cluster"
     magnetar.cluster/disconnect "needs a cluster"
     magnetar.cluster/nodes "needs a cluster"
     magnetar.cluster/ping "needs a cluster"
-    magnetar.cluster.singleton/address "needs a cluster"
     magnetar.cluster.singleton/start-link "needs a cluster"
-    magnetar.cluster.singleton/whereis "needs a cluster"
     magnetar.cluster/spawn "needs a cluster, and a var of a program"
     magnetar.cluster/stop "needs a cluster"
     magnetar.hot/unwatch "needs a folder src"
