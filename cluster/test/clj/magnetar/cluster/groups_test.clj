@@ -6,6 +6,7 @@
    [magnetar.cluster :as cluster]
    [magnetar.cluster.group-support :as support :refer [agreed idle join-again seen three]]
    [magnetar.cluster.impl.groups :as server]
+   [magnetar.cluster.simulated :as simulated]
    [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
    [magnetar.scope :as scope]
@@ -68,15 +69,13 @@
   (into {} (filter (comp seq val)) all))
 
 (def ^:private quiet-ms
-  "Longer than a cut, the detector, a new session and a restart take together."
+  "Longer than the detector, a new session and a restart take together."
   15000)
 
 (defn- all-agree?
   "Do all nodes, and the watchers, know the same members after a while without changes and faults?"
   [net watchers]
-  (mt/heal net)
-  (scope/sleep quiet-ms)
-  (mt/heal net)
+  (simulated/end-faults net)
   (scope/sleep quiet-ms)
   (let [truth (agreed (mt/nodes))]
     (every? #(= truth % (without-empty truth)) (concat (map seen (mt/nodes)) (map (comp without-empty deref) watchers)))))

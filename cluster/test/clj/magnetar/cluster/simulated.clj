@@ -3,7 +3,9 @@
   (:require
    [magnetar.actor :as actor :refer [receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.sim SimNetwork)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,6 +40,12 @@
   "Waits until each node is connected with all others."
   [& all]
   (mt/wait-until (fn [] (every? #(= (sort (map full-name (remove #{%} all))) (nodes %)) all)) {:timeout 60000}))
+
+(defn end-faults
+  "Heals the network, in which no more faults are injected. Nodes send to each other for ever, and each frame may meet one."
+  [^SimNetwork net]
+  (.endFaults net)
+  (mt/heal net))
 
 (defn in-process
   "A function that calls f in a process."

@@ -44,6 +44,7 @@ public final class SimNetwork {
     private final Set<Way> cuts = new HashSet<>(); // looked up only, as the others
     private final Map<Way, Integer> faults = new HashMap<>(); // how many injected cuts
     private final Map<Way, Long> speeds = new HashMap<>(); // bytes in a millisecond
+    private boolean faultless;
     private long lastId;
 
     private SimNetwork(Simulation simulation, long leastLatency, long mostLatency, long detector, int window) {
@@ -93,6 +94,11 @@ public final class SimNetwork {
                 changed("is healed", w);
             }
         });
+    }
+
+    /** Lets the strategy inject no more faults. Cuts that it has injected go on. */
+    public void endFaults() {
+        faultless = true;
     }
 
     /** Limits these ways to so many bytes in a millisecond; 0 for no limit. */
@@ -176,11 +182,14 @@ public final class SimNetwork {
 
     /** Where faults may strike: a frame is sent. */
     void reachFrame(SimMember from, SimMember to) {
-        Choice cut = from == to ? null : simulation.fault(What.CUT, Place.FRAME);
+        if (from == to || faultless) {
+            return;
+        }
+        Choice cut = simulation.fault(What.CUT, Place.FRAME);
         if (cut != null) {
             cutFor(new Way(from.node.name, to.node.name), cut.target());
         }
-        Choice flap = from == to ? null : simulation.fault(What.FLAP, Place.SUSPICION);
+        Choice flap = simulation.fault(What.FLAP, Place.SUSPICION);
         if (flap != null) {
             from.suspect(to);
         }
