@@ -10,7 +10,8 @@
    [magnetar.test :as mt])
   (:import
    (magnetar TimeoutException)
-   (magnetar.kernel.network Member Network Network$Events View)))
+   (magnetar.kernel.network Member Network Network$Events View)
+   (magnetar.kernel.sim SimNetwork)))
 
 (set! *warn-on-reflection* true)
 
@@ -289,6 +290,15 @@
   (let [{:keys [text diagram]} (found-by :flap stays?)]
     (is (re-find #"the receiver of the frame that #\d+ a/call sends at its point \d+ is taken for unreachable" text))
     (is (re-find #"suspects 7 b/network|suspects #?\d+ b/network" diagram))))
+
+(deftest no-fault-strikes-after-the-end-of-faults
+  (is (:passed (mt/check {:runs 20 :faults #{:cut-link :flap} :fault-rate 1}
+                 (let [net (mt/network)
+                       [a b] (joined net [:a :b])]
+                   (.endFaults ^SimNetwork net)
+                   (dotimes [n 5] (send-number a b n))
+                   (scope/sleep 5000)
+                   (= (range 5) (map last (frames b))))))))
 
 (deftest the-contract-holds-under-faults
   (doseq [item [:in-order :sizes :leave :rejoin]
