@@ -12,7 +12,8 @@
   whereis address   the process, and its name for calls
 
   The process runs on the node that leads the agreed view: the oldest one, as long as that reaches enough of
-  the others. Which part of a cluster may act is the option :split-brain of `magnetar.cluster/start`.
+  the others. After a loss it is the oldest one that reaches all that are left. Which part of a cluster may
+  act is the option :split-brain of `magnetar.cluster/start`.
 
   Each start gets a token, a number that is greater than those of all starts before. A process whose JVM was
   stopped does not know that another one has taken over. So give the token to what the process writes to, and

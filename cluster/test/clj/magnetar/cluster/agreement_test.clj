@@ -203,15 +203,53 @@
 (deftest at-most-one-node-has-the-lease-and-tokens-grow
   (is (nil? (wrong (range runs)))))
 
-;; ---- a view that one node knows to be decided, and others have only accepted
+;; ---- the oldest node leads
 
 (defn- run-until
-  "The world after steps without faults, when (f world) is true or something is wrong."
+  "The world after steps without faults, when (f world) is true, something is wrong, or it has taken a minute."
   [world f]
   (loop [world world]
-    (if (or (:wrong world) (f world))
+    (if (or (:wrong world) (f world) (< 60000 (long (:now world))))
       world
       (recur (step-world world)))))
+
+(defn- led?
+  "Does a node lead, and do all know that?"
+  [{:keys [states] :as world}]
+  (when-let [[leader] (seq (leaders world))]
+    (every? #(= (id world leader) (:leader (:view %))) (vals states))))
+
+(defn- later [{:keys [now] :as world} ms]
+  (run-until world #(< (+ (long now) (long ms)) (long (:now %)))))
+
+(defn- successor
+  "The leader, and the one after its crash. Its last messages were slow, so the yeses to it end at different times."
+  [seed n]
+  (with-redefs [strike identity]
+    (let [led (run-until (world seed {:kind :keep-majority} n nil) led?)
+          before (later (assoc led :slow true) (+ 1000 (* 10 (mod seed 20))))
+          after (run-until (-> (assoc before :slow false) (update :states dissoc 0)) led?)]
+      (is (nil? (:wrong after)))
+      [(leaders led) (leaders after)])))
+
+(deftest the-oldest-node-leads-and-then-the-next
+  (is (= #{[[0] [1]]} (set (for [seed (range 50) n [3 5]] (successor seed n))))))
+
+(deftest a-lead-for-the-node-that-was-first-to-ask-is-found
+  (with-redefs [agreement/next-leader (fn [{:keys [me]} _ _] me)]
+    (is (< 1 (count (set (for [seed (range 100)] (successor seed 3))))))))
+
+(defn- after-the-ways-of-the-next-are-cut
+  "The nodes that lead when the first of 5 has crashed, and the second one reaches no other than the third one."
+  []
+  (with-redefs [strike identity]
+    (let [before (run-until (world 1 {:kind :keep-majority} 5 nil) led?)]
+      (leaders (later (-> (update before :states dissoc 0) (assoc :cuts #{#{1 3} #{1 4}})) 5000)))))
+
+(deftest a-node-that-does-not-reach-all-leaves-the-lead-to-one-that-does
+  (is (= [2] (after-the-ways-of-the-next-are-cut))))
+
+;; ---- a view that one node knows to be decided, and others have only accepted
 
 (defn- epoch-of [node world]
   (get-in world [:states node :view :epoch]))

@@ -11,6 +11,9 @@
   To change the view is Paxos, with one instance for each epoch. The round is its first phase: a yes is a promise for the
   ballot, and tells the value that was accepted, :pending. The second phase is :accept and :accepted.
 
+  The node whose round succeeds is by chance the one whose yes to the old leader has ended first. So it does not lead
+  for that: it names the oldest member that reaches all the others, tells it the view, and releases the yeses that it got.
+
   Invariants:
     1. A node says yes to one node at a time, until :lease has passed or that node has released it.
     2. Each epoch that follows another has one view. Views of nodes that began apart are ordered by epoch and ballot, and
@@ -72,6 +75,7 @@
   [state view now]
   (-> (assoc state :view view :lease-until now)
       (cond-> view (update :base min (dec (long (:epoch view))))) ; an epoch after it is no dead one
+      (assoc :retry-at now)
       (dissoc :pending :round :proposal :missing-since)))
 
 (defn- dead?
@@ -107,12 +111,16 @@
     (assoc state :active-until (+ (long now) (long (sure state))) :leader-pids pids :leader from)
     state))
 
-(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number] :as m} now]
+(defn- reached [{:keys [me connected]}]
+  (conj connected me))
+
+(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads] :as m} now]
   (let [yes (and (not (tied? state from now)) (not (dead? state m)) (not (neg? (compare ballot promised))))
         state (-> (update state :seen max (first ballot))
                   (cond-> yes (-> (promise-to from ballot now) (follow m now))))]
     (say state from :answer {:ballot ballot :number number :yes yes :promised (:promised state)
-                             :pending (:pending state) :base (:base state) :leaving (boolean (:leaving state))})))
+                             :pending (:pending state) :base (:base state) :leaving (boolean (:leaving state))
+                             :reach (when-not leads (reached state))})))
 
 (defn- on-accept [{:keys [promised view] :as state} {:keys [from ballot value]}]
   (if (and (= ballot promised) (newer? value view))
@@ -130,9 +138,6 @@
   "Does this node lead the view?"
   [{:keys [me view]}]
   (= me (:leader view)))
-
-(defn- reached [{:keys [me connected]}]
-  (conj connected me))
 
 (defn- quorum-of
   "May the nodes decide on the next view?"
@@ -243,11 +248,14 @@
           (say-all (:connected state) :release {})))))
 
 (defn- begin-or-tell
-  "What follows on a new view: a round of its leader, or the view told to all by another node that has decided it."
+  "What follows on a new view: a round of its leader. Another node that has decided it tells all, and frees them for the
+  leader. Each of them knows the view before it is free."
   [{:keys [me connected] :as state} leader now]
   (if (= me leader)
     (begin-round state now)
-    (say-all state connected :view {})))
+    (-> (let-go state)
+        (say-all connected :view {})
+        (say-all connected :release {}))))
 
 (defn- commit
   "The state with the view that this node has got decided, in which a round follows."
@@ -306,11 +314,19 @@
        (sort-by :ballot)
        last))
 
-(defn- next-view [{:keys [me ballot] :as state} answers members]
+(defn- next-leader
+  "This node if it leads already; otherwise the oldest of the members that reaches all of them, as this one does."
+  [{:keys [me] :as state} answers members]
+  (let [reach (into {me (reached state)} (map (juxt :from :reach)) answers)]
+    (or (when-not (leads? state)
+          (first (filter #(every? (set (reach %)) members) members)))
+        me)))
+
+(defn- next-view [{:keys [ballot] :as state} answers members]
   {:epoch (inc (last-epoch state answers))
    :ballot ballot
    :members members
-   :leader me})
+   :leader (next-leader state answers members)})
 
 (defn- renew
   "The state of a leader to which an active part has said yes."
