@@ -87,15 +87,15 @@
         name (str "n" (System/nanoTime) "@shop") ; another checkout may test this too
         a (run-node folder (write folder "till.clj" till) "--node" name "--cluster" name)
         address (address a)
+        _ (line-with (:out a) #":ready")
         pid #(str (.pid ^Process (:process %)))
         b (run-node folder (write folder "waiting.clj" "(println :ready) @(promise)") "--node" "stock@shop" "--cluster" name "--join" address)]
     (try
-      (is (str/ends-with? (line-with (:err b) #" is at ") (str "connected with " name)))
+      (is (= ":nodeup stock@shop" (line-with (:out a) #"node")))
       (is (re-matches (re-pattern (str "(?s)" name " at " address ", in the cluster for .* s\n  stock@shop  connected for .*, 0 bytes queued")) (asked "cluster" "status" name)))
-      (is (re-find #"(?s)
-:counter .*
+      (is (re-find #"(?s):counter .*
 Node stock@shop:
-.*  :magnetar.cluster/node " (asked "inspect" (pid a) "tree" "--nodes")))
+.*:magnetar.cluster/node " (asked "inspect" (pid a) "tree" "--nodes")))
       (start {} "kill" "-STOP" (pid b))
       (is (re-find #"
 Node stock@shop is silent: it has not answered for 3\.\d s\." (asked "inspect" (pid a) "tree" "--nodes")))
@@ -130,9 +130,10 @@ Process " (pid a) " has ended.") (asked "cluster" "stop" name)))
         a (apply run-node folder program "--node" "till@shop" (tls "server"))]
     (try
       (let [address (address a)
+            _ (line-with (:out a) #":ready")
             b (apply run-node folder program "--node" "stock@shop" "--join" address (tls "client"))]
         (try
-          (is (str/ends-with? (line-with (:err b) #" is at ") "connected with till@shop"))
+          (is (= ":nodeup stock@shop" (line-with (:out a) #"node")))
           (finally (end b))))
       (finally (end a)))))
 
