@@ -21,7 +21,7 @@
 
 (def ^:private aliases
   '[[magnetar.async :as a] [magnetar.actor :as actor] [magnetar.application :as app] [magnetar.bits :as bits] [magnetar.channel :as channel]
-    [magnetar.scope.context :as context] [magnetar.scope.thread-locals :as thread-locals] [magnetar.etf :as etf] [magnetar.fold :as fold] [magnetar.gen-event :as ge] [magnetar.gen-server :as gs]
+    [magnetar.scope.context :as context] [magnetar.scope.thread-locals :as thread-locals] [magnetar.etf :as etf] [magnetar.fold :as fold] [magnetar.global :as global] [magnetar.gen-event :as ge] [magnetar.gen-server :as gs]
     [magnetar.hot :as hot] [magnetar.inspect :as inspect] [magnetar.match :as match] [magnetar.net :as net] [magnetar.pool :as pool] [magnetar.registry :as registry]
     [magnetar.report :as report] [magnetar.resilience :as r] [magnetar.scope :as scope] [magnetar.table.snapshot :as snapshot]
     [magnetar.gen-statem :as statem] [magnetar.supervisor :as sup] [magnetar.sys :as sys] [magnetar.table :as table] [magnetar.task :as task]

@@ -120,7 +120,7 @@
   (with-scope [s]
     (let [f (fork s as-cancelled work)]
       (wait-until waiting?)
-      (let [text (:text (inspect/why-stuck f))]
+      (let [text (wait-until #(:text (inspect/why-stuck f)))] ; it is about to wait
         (scope/cancel f)
         (try (scope/join f) (catch Exception _ nil))
         text))))
