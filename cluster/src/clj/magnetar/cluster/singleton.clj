@@ -45,10 +45,11 @@
 (defn- started
   "The pid that the start function has returned; exits if there is none."
   [[f & args] token]
-  (let [[how x :as answer] (apply f (concat args [token]))]
+  (let [answer (apply f (concat args [token]))
+        [how x] (when (vector? answer) answer)]
     (if (and (= :ok how) (instance? Pid x))
       x
-      (actor/exit [:singleton-not-started (if (vector? answer) x answer)]))))
+      (actor/exit [:singleton-not-started (if (= :error how) x answer)]))))
 
 (defn- run
   "Starts the singleton, tells the keeper, and ends as the singleton does."
@@ -162,6 +163,7 @@
     :lease [:noreply (on-lease state x)]
     :token [:noreply (on-token state x y)]
     :end [:noreply (end (assoc state :leaving true))]
+    :taken [:stop [:already-started x] state]
     ::started [:noreply (on-started state x y)]
     ::check [:noreply (check state)]
     ::enrol [:noreply (enrol state)]
@@ -178,10 +180,21 @@
 
 ;; ---- what a program calls
 
+(defn- travels?
+  "Can each node read the name? Then it does not hinder what the nodes tell each other about singletons."
+  [name]
+  (or (keyword? name) (symbol? name) (string? name) (int? name)
+      (and (vector? name) (every? travels? name))))
+
 (defn- check-spec [{:keys [name start shutdown] :as spec}]
   (arguments/options "singleton/start-link" known spec)
   (when-not (and name start)
     (arguments/misuse :magnetar/bad-option (str "`singleton/start-link` wants a :name and a :start; this is " (arguments/show spec) ".") {:value spec}))
+  (when-not (travels? name)
+    (arguments/misuse :magnetar/bad-option
+                      (str "`singleton/start-link`: :name is a keyword, a symbol, a string, an integer or a vector of these; this is "
+                           (arguments/show name) ".")
+                      {:path [:name] :value name}))
   (when-not (and (sequential? start) (ifn? (first start)))
     (arguments/misuse :magnetar/bad-option
                       (str "`singleton/start-link`: :start is a vector of a function and its arguments; this is " (arguments/show start) ".")
@@ -194,18 +207,20 @@
   "Lets this node run the singleton when it is its turn; returns [:ok pid].
 
   The process of the pid keeps the singleton. It is a child of a supervisor on each node. While this node
-  leads, it calls the function of :start with its arguments and a token behind them. The function returns
-  [:ok pid], as `magnetar.gen-server/start-link` does, whose server then gets the token as the argument of its
-  init.
+  leads, it calls the function of :start with its arguments and the token as the last one. The function
+  returns [:ok pid]. `magnetar.gen-server/start-link` takes the token as the argument of init. A server with
+  other arguments needs a function of its own:
+
+    (defn start-scheduler [config token] (gs/start-link scheduler (assoc config :token token)))
 
   If the singleton ends, this process ends for the same reason. So the supervisor restarts it, with another
   token. If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time
-  :shutdown it is killed.
+  :shutdown it is killed. A second process for one name on a node ends with [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong.
 
   Options:
-    :name      the name of the singleton, any value that can be sent
+    :name      the name of the singleton: a keyword, symbol, string, integer, or a vector of these
     :start     [f & arguments]
     :shutdown  how long the singleton may take to end, in ms. Default 500. It has to be less than half of the
                :lease of the cluster

@@ -410,6 +410,14 @@
                     (global/del-lock [:r :me])
                     (other)]))))))))
 
+(deftest an-unlock-without-a-lock-changes-nothing
+  (is (= [true true]
+         (cluster 1
+           (mt/on-node :a (in-process #(dotimes [_ 3] (global/del-lock [:r (self)]))))
+           (scope/sleep 5000)
+           [(connected? [:a :b :c])
+            (mt/on-node :b (in-process #(global/set-lock [:r (self)] {:retries 0})))]))))
+
 (deftest a-lock-goes-with-its-process-and-with-its-node
   (doseq [end [#(mt/on-node :a (fn [] (actor/exit % :kill) nil))
                (fn [_] (mt/crash-node :a))]]

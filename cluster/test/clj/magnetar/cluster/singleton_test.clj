@@ -99,6 +99,46 @@
     (is (< token token-after))
     (is (< ms 10000) "no wait for the lease")))
 
+(deftest a-node-that-left-and-joined-again-leads-when-its-turn-comes
+  (is (= [:a :b]
+         (mt/simulate {:seed 1}
+           (let [net (started [:a :b] {})
+                 before (first (who :b))]
+             (mt/on-node :b cluster/stop)
+             (start net :b {})
+             (mt/wait-until #(= :a (first (who :b))) {:timeout 60000})
+             (mt/on-node :a cluster/stop)
+             (mt/wait-until #(who :b) {:timeout 60000})
+             [before (first (who :b))])))))
+
+(deftest a-name-has-one-keeper-on-a-node
+  (is (= :second
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (start net :a {})
+             (mt/on-node :a
+               #(actor/with-process {}
+                  (actor/flag :trap-exit true)
+                  (let [spec {:name :teller :start [start-teller :a]}
+                        [first-one second-one] (mapv second (repeatedly 2 (fn [] (singleton/start-link spec))))]
+                    (receive [:EXIT second-one [:already-started first-one]] :second)))))))))
+
+(deftest what-cannot-be-the-name-of-a-singleton-is-refused
+  (doseq [name [(Object.) [:a inc] {:a 1} 1.5]]
+    (is (thrown-with-msg? IllegalArgumentException #":name is a keyword, a symbol, a string, an integer or a vector of these; this is "
+                          (singleton/start-link {:name name :start [start-teller :a]})))))
+
+(deftest a-start-that-gives-no-process-is-the-reason
+  (is (= [:singleton-not-started :ignore]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (start net :a {})
+             (mt/on-node :a
+               #(actor/with-process {}
+                  (actor/flag :trap-exit true)
+                  (singleton/start-link {:name :teller :start [(constantly :ignore)]})
+                  (receive [:EXIT _ why] why))))))))
+
 (deftest a-node-alone-waits-for-the-lease-and-runs-it
   (is (= [[:a true] false]
          (mt/simulate {:seed 3}

@@ -26,6 +26,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.global :as tables]
    [magnetar.impl.actor.nodes :as nodes]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Peer Peers Pid)))
@@ -96,12 +97,14 @@
 
 (defn- unlock [state [resource :as id] pid]
   (let [gone? (tables/unlock id pid)
-        left (cond-> (get-in state [:lockers pid :resources] #{}) gone? (disj resource))]
-    (if (or (seq left) (not (get-in state [:lockers pid])))
-      (assoc-in state [:lockers pid :resources] left)
-      (do
-        (actor/demonitor (get-in state [:lockers pid :ref]) {:flush true})
-        (update state :lockers dissoc pid)))))
+        {:keys [resources ref]} (get-in state [:lockers pid])
+        left (cond-> resources gone? (disj resource))]
+    (cond
+      (nil? ref) state ; it has no lock here
+      (seq left) (assoc-in state [:lockers pid :resources] left)
+      :else (do
+              (actor/demonitor ref {:flush true})
+              (update state :lockers dissoc pid)))))
 
 (defn- locker-ended [state pid]
   (run! #(tables/free % pid) (get-in state [:lockers pid :resources]))
@@ -188,13 +191,22 @@
     :done (talk/acknowledged state a node)
     state))
 
+(defn- handled
+  "The state after a message of a peer. One that is not understood here, as of another version, is reported and dropped."
+  [state node content]
+  (try
+    (handle state node content)
+    (catch RuntimeException e
+      (reports/report (str "a message about global names of the node " node) e)
+      state)))
+
 (defn- message [state from content]
   (let [node (when (instance? Pid from) (nodes/name-of from))]
     (cond
-      (nil? node) state
+      (not (and node (vector? content))) state
       (= :hello (first content)) (greeted state node from)
-      (= from (talk/peer state node)) (handle state node content)
-      :else state))) ; of a link that has ended
+      (= from (talk/peer state node)) (handled state node content)
+      :else state))) ; of a connection that has ended
 
 ;; ---- the server
 

@@ -10,12 +10,14 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.agreement :as agreement]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.kernel.process Peer Peers)))
+   (magnetar.kernel.process Peer Peers Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -37,10 +39,10 @@
 ;; ---- what the state makes others do
 
 (defn- send-all
-  "Sends what is to be said."
+  "Sends what is to be said. It does not wait for room in the queue to a node: a slow node would take the lease from all others."
   [{:keys [core] :as state}]
   (doseq [[[name] _ _ :as message] (:out core)]
-    (! [server-name name] [::heard message]))
+    (some-> (address/elsewhere [server-name name]) (Send/signal [::heard message])))
   (assoc-in state [:core :out] []))
 
 (defn- tell-lease
@@ -96,10 +98,20 @@
 (defn- show-pids [state]
   (assoc-in state [:core :pids] (pids state)))
 
+(defn- keeper-of
+  "The live keeper that has enrolled for the name, or nil."
+  [{:keys [keepers]} name]
+  (some (fn [[pid keeper]] (when (and (= name (:name keeper)) (actor/alive? pid)) pid)) keepers))
+
 (defn- enrol [state keeper name]
-  (actor/monitor keeper)
-  (! keeper [:lease (:lease-until (:core state))])
-  (assoc-in state [:keepers keeper] {:name name :token nil}))
+  (if-some [other (keeper-of state name)]
+    (do
+      (! keeper [:taken other])
+      state)
+    (do
+      (actor/monitor keeper)
+      (! keeper [:lease (:lease-until (:core state))])
+      (assoc-in state [:keepers keeper] {:name name :token nil}))))
 
 (defn- take-token [{:keys [core leaver] :as state} keeper]
   (if (and (not leaver) (nil? (get-in state [:keepers keeper :token] 0)) (agreement/has-lease? core (clock/now)))
@@ -138,7 +150,7 @@
   (actor/send-after (quot (long (:tick core)) 1000000) (self) ::tick))
 
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
-  (let [core (agreement/initial [name (Peers/creation)] policy (clock/nanos lease-ms) (clock/now))
+  (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
         state {:core core :keepers {}}]
     (tick-later state)
     [:ok state]))
@@ -149,25 +161,43 @@
      :leader (first (:leader (:view core)))
      :members (mapv first (:members (:view core)))}))
 
-(defn- handle-call [request from {:keys [core] :as state}]
+(defn- here? [x]
+  (and (instance? Pid x) (zero? (.node ^Pid x))))
+
+(defn- handle-call [request [pid :as from] {:keys [core] :as state}]
   (let [[what x] (if (vector? request) request [request])]
     (case what
       :active? [:reply (agreement/active? core (clock/now)) state]
       :whereis [:reply (whereis state x) state]
       :status [:reply (status state) state]
-      :leave [:noreply (begin-to-leave state from)]
+      :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])
       [:reply [:error :unknown-request] state])))
 
-(defn- handle-cast [[what keeper x pid] state]
-  [:noreply
-   (case what
-     :enrol (enrol state keeper x)
-     :token (take-token state keeper)
-     :runs (if (get-in state [:keepers keeper])
-             (-> (assoc-in state [:keepers keeper :pid] pid) show-pids (stepped [:renew]))
-             state)
-     :ended (-> (update-in state [:keepers keeper] dissoc :pid :ending) show-pids leave-when-idle)
-     state)])
+(defn- of-keeper
+  "The state after a cast of a keeper that has enrolled."
+  [state what keeper pid]
+  (case what
+    :token (take-token state keeper)
+    :runs (-> (assoc-in state [:keepers keeper :pid] pid) show-pids (stepped [:renew]))
+    :ended (-> (update-in state [:keepers keeper] dissoc :pid :ending) show-pids leave-when-idle)
+    state))
+
+(defn- handle-cast [message {:keys [keepers] :as state}]
+  (let [[what keeper x pid] (when (vector? message) message)]
+    [:noreply
+     (cond
+       (and (= :enrol what) (here? keeper)) (enrol state keeper x)
+       (contains? keepers keeper) (of-keeper state what keeper pid)
+       :else state)]))
+
+(defn- heard
+  "The state after a message of another node. One that is not understood here, as of another version, is reported and dropped."
+  [state message]
+  (try
+    (stepped state [:heard message])
+    (catch RuntimeException e
+      (reports/report "a message about the leader of the cluster" e)
+      state)))
 
 (defn- handle-info [message state]
   (let [[what x _ pid] (if (vector? message) message [message])]
@@ -175,7 +205,7 @@
       ::tick (do
                (tick-later state)
                [:noreply (stepped state [:tick (connected)])])
-      ::heard [:noreply (stepped state [:heard x])]
+      ::heard [:noreply (heard state x)]
       :DOWN [:noreply (-> (update state :keepers dissoc pid) show-pids leave-when-idle)]
       [:noreply state])))
 

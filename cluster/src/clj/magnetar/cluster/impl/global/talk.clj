@@ -2,9 +2,12 @@
   "Messages between the servers of global names, and waits for answers to them."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! self]]
+   [magnetar.actor :as actor :refer [self]]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -34,9 +37,10 @@
       (when (contains? greeted node) [server-name node])))
 
 (defn tell-strictly
-  "Sends the content to the server of the node, if one of the two has greeted the other. Throws if it cannot be written."
+  "Sends the content to the server of the node, if one of the two has greeted the other. Throws if it cannot be written. It does not wait for
+  room in the queue to that node, since the other nodes would wait too."
   [state node content]
-  (some-> (address state node) (! (message content))))
+  (some-> (address state node) address/target (Send/signal (message content))))
 
 (defn tell
   "The same; what cannot be written is reported."
