@@ -18,8 +18,8 @@
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
   node] is a name on a node. Links and monitors fire with :noconnection when a node is lost.
 
-  A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required. A node
-  without the cookie is not let in.
+  A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required,
+  unless :insecure is true. A node without the cookie is not let in.
 
   Groups of `magnetar.pg` and names of `magnetar.global` span the nodes.
 
@@ -171,8 +171,8 @@
   The process is the node's membership. `stop` ends it. For an application there is `start-link`.
 
   If this node cannot listen, why is [:not-joined sentence]. If another node of the cluster has the name, it
-  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it has
-  another name already, by another way to other nodes, it is [:named-already name].
+  is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it is a node
+  by another transport than this one, it is [:named-already name].
 
   Blocks until this node is connected with the nodes that are there, at most for 5 s after it has joined.
 
@@ -188,8 +188,9 @@
     :advertise    host:port, at which others reach this node, if that is not the :bind: behind a NAT, or in a
                   container whose port is published. Others have to dial this address and no other one
     :peers        a list of host:port, at which other nodes may be
-    :dns          a name of DNS that has the addresses of all nodes, which listen on the same port; or
-    :multicast    host:port, at which nodes find each other by UDP; instead of :peers
+    :dns          instead of :peers, a name of DNS that has the addresses of all nodes, which listen on the
+                  same port
+    :multicast    instead of :peers, host:port, at which nodes find each other by UDP
     :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
                   the authority of all nodes' certificates; or a javax.net.ssl.SSLContext. It is TLS 1.3
     :insecure     true allows a :bind outside of the loopback address without :tls
@@ -205,7 +206,8 @@
 
   The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. Of a half each,
   :keep-majority keeps the one with the oldest node. The policy decides where singletons run, and `active?`.
-  A node leads for at most :lease after it has heard from enough others, 4000 ms by default.
+  The others let a node lead for a :lease, in ms, 100 or more and 4000 by default. It has to be more than ten
+  times as long as a message and its answer take.
 
   Example:
 
@@ -235,10 +237,10 @@
 (defn stop
   "Leaves the cluster; returns :ok.
 
-  Singletons of this node end first, and the others agree on a view without it, for 5 s at most. What was sent
-  to other nodes is delivered next, for 5 s at most. Then links and monitors to other nodes
-  fire with :noconnection, here and there. This node has no name then, and may start again. It is another node
-  then for the others: the pids that they have from before stay dead.
+  Singletons of this node end first, and the others agree to go on without it, for 5 s at most. What was sent
+  to other nodes is delivered next, for 5 s at most. Then links and monitors to other nodes fire with
+  :noconnection, here and there. This node has no name then, and may start again, as another node for the
+  others: the pids that they have from before stay dead. A supervisor that has started it starts it again.
 
   Blocks until it is left, in general for less than 15 s.
 
@@ -381,9 +383,9 @@
 
   With :reason they are [:nodeup node {}] and [:nodedown node {:reason why}], where why is one of these:
 
-    :left          the node has left by `stop`, and all that it had sent was received
+    :left          that node, or this one, has left by `stop`, and all that was sent was received
     :disconnected  this node or that one has called `disconnect`
-    :lost          its program has ended, it could not be reached, or it was too slow
+    :lost          its program has ended, it could not be reached, or it did not read what it had asked for
 
   A second call with true changes the options.
 

@@ -1,5 +1,5 @@
 (ns tickets.machines
-  "The machines of the nodes: JVMs that are started, killed and stopped."
+  "The machines of the nodes: JVMs that are started, killed and suspended."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

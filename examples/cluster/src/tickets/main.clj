@@ -1,7 +1,7 @@
 (ns tickets.main
   "bin/magnetar run examples/cluster/src/tickets/main.clj [SECONDS]
 
-  Three nodes sell tickets, each number once, while one after the other is killed, stopped or cut off. Exit codes: 0,
+  Three nodes sell tickets, each number once, while one after the other is killed, suspended or cut off. Exit codes: 0,
   1 a number was sold twice, 2 a wrong command line."
   (:require
    [magnetar.actor :as actor]
@@ -22,7 +22,7 @@
 (def faults
   "From what happens to a node to [damage repair], functions of the world and the node."
   {"is killed" [#(machines/kill (:machines %1) %2) #(machines/start (:machines %1) %2)]
-   "is stopped" [#(machines/signal (:machines %1) %2 "STOP") #(machines/signal (:machines %1) %2 "CONT")]
+   "is suspended" [#(machines/signal (:machines %1) %2 "STOP") #(machines/signal (:machines %1) %2 "CONT")]
    "is cut off" [#(wires/cut-off (:wires %1) %2) (fn [world _] (wires/mend (:wires world)))]})
 
 (defn office

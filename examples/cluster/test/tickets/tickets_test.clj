@@ -1,5 +1,5 @@
 (ns tickets.tickets-test
-  "The node that has the office is killed, stopped and cut off: another one takes over, and no number is sold twice."
+  "The node that has the office is killed, suspended and cut off: another one takes over, and no number is sold twice."
   {:slow true
    :limit 300000
    :wakes false}
