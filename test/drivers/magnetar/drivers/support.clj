@@ -18,17 +18,17 @@
   20000)
 
 (defn wait-until
-  "True once `ready?` is; false if it does not come to be."
+  "What `ready?` returns once that is logical true; nil if it does not come to be."
   [ready?]
   (let [deadline (+ (System/nanoTime) (* 1000000 (long limit-ms)))]
     (loop []
-      (cond
-        (ready?) true
-        (> (System/nanoTime) deadline) false
-        :else (do (Thread/yield) (recur))))))
+      (or (ready?)
+          (when (< (System/nanoTime) deadline)
+            (Thread/yield)
+            (recur))))))
 
 (defmacro eventually
-  "True once the expression is true; false if it does not come to be."
+  "The value of the expression once it is logical true; nil if it does not come to be."
   [expression]
   `(wait-until (fn [] ~expression)))
 

@@ -2,6 +2,8 @@
   "Notes what clients do and are told, and when, as a history that a checker can judge.
 
   Times are numbers that grow: the order of events in one JVM, or nanoseconds of a clock that several JVMs share."
+  (:require
+   [magnetar.scope :as scope])
   (:import
    (java.util.concurrent.atomic AtomicLong)))
 
@@ -31,10 +33,26 @@
         (swap! operations update place assoc :return end :output (assoc output :known true))))
     output))
 
+(defn- looks?
+  "Does the input change nothing?"
+  [{:keys [f]}]
+  (contains? #{"read" "whereis"} f))
+
+(defn client
+  "Does the inputs one after the other, with (ask input), and pauses between them. It rests after each that it knows nothing of, and ends
+  after so many that may have changed something: each of these doubles the work of the checker."
+  [history number inputs ask {:keys [pause-ms rest-ms most-unknown]}]
+  (loop [[input & more] inputs
+         unknown 0]
+    (when (and input (< unknown (long most-unknown)))
+      (let [output (operate history number input #(ask input))]
+        (scope/sleep (if output pause-ms rest-ms))
+        (recur more (if (or output (looks? input)) unknown (inc unknown)))))))
+
 (defn- without-effect?
   "Does the operation say nothing? A client that was told nothing may have changed something, but not by looking."
   [{:keys [return input]}]
-  (and (nil? return) (#{"read" "whereis"} (:f input))))
+  (and (nil? return) (looks? input)))
 
 (defn finished
   "The history as a map of data, under a name."

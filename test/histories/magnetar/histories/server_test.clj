@@ -2,6 +2,7 @@
   "A register, a counter and a set that a server of one node holds, and clients of all nodes, while connections are cut.
 
   A call is done once, or not at all, and what it returns is true: the histories are linearizable."
+  {:limit 240000}
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [spawn]]
@@ -44,11 +45,8 @@
     (catch clojure.lang.ExceptionInfo _)
     (catch magnetar.TimeoutException _)))
 
-(defn- client
-  "Does its operations one after the other. After one that it knows nothing of it rests: each of these doubles the work of the checker."
-  [history model number]
-  (doseq [input (inputs model number 8)]
-    (scope/sleep (if (record/operate history number input #(asked input)) 20 2000))))
+(defn- client [history model number]
+  (record/client history number (inputs model number 8) asked {:pause-ms 20 :rest-ms 2000 :most-unknown 2}))
 
 (defn- history-of
   "What four clients of two nodes were told."

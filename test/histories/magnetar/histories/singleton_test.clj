@@ -4,6 +4,7 @@
 
   The singleton keeps the value in its memory too. It asks the storage for each operation if its token is the newest. So
   the histories are linearizable, under each policy. Without the tokens they are not under :allow, which lets two run."
+  {:limit 240000}
   (:require
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
@@ -93,11 +94,8 @@
     (catch clojure.lang.ExceptionInfo _)
     (catch magnetar.TimeoutException _)))
 
-(defn- client
-  "Does its operations one after the other. After one that it knows nothing of it rests: each of these doubles the work of the checker."
-  [history model number]
-  (doseq [input (inputs model number 24)]
-    (scope/sleep (if (record/operate history number input #(asked input)) 300 1500))))
+(defn- client [history model number]
+  (record/client history number (inputs model number 24) asked {:pause-ms 300 :rest-ms 1500 :most-unknown 3}))
 
 (def ^:private nodes [:a :b :c])
 
