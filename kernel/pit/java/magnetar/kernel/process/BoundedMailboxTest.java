@@ -242,11 +242,11 @@ class BoundedMailboxTest {
     @Test
     void aSenderWaitsOnlyWhileThereIsNoRoom() {
         BoundedMailbox m = new BoundedMailbox(1, WhenFull.BLOCK);
-        assertFalse(m.awaitRoom(new Mail.One()));
+        assertFalse(m.senders().enlist(new Mail.One()));
         assertEquals(0, m.info().senders());
         push(m, 0);
         Mail.One sender = new Mail.One();
-        assertTrue(m.awaitRoom(sender));
+        assertTrue(m.senders().enlist(sender));
         assertEquals(1, m.info().senders());
         assertTrue(sender.isUnclaimed());
         m.drain();
@@ -254,7 +254,7 @@ class BoundedMailboxTest {
         remove(m, 0);
         assertEquals(1, sender.completed);
         assertEquals(0, m.info().senders());
-        assertFalse(m.awaitRoom(new Mail.One()));
+        assertFalse(m.senders().enlist(new Mail.One()));
     }
 
     @Test
@@ -264,9 +264,9 @@ class BoundedMailboxTest {
         Mail.One gone = new Mail.One();
         Mail.One first = new Mail.One();
         Mail.One second = new Mail.One();
-        m.awaitRoom(gone);
-        m.awaitRoom(first);
-        m.awaitRoom(second);
+        m.senders().enlist(gone);
+        m.senders().enlist(first);
+        m.senders().enlist(second);
         gone.claim(); // by a time-out, say
         remove(m, 0);
         assertEquals(List.of(0, 1, 0), List.of(gone.completed, first.completed, second.completed));
@@ -281,7 +281,7 @@ class BoundedMailboxTest {
         signal(m, "down");
         m.drain();
         Mail.One sender = new Mail.One();
-        m.awaitRoom(sender);
+        m.senders().enlist(sender);
         remove(m, "down");
         assertTrue(sender.isUnclaimed());
         remove(m, 0);
@@ -295,13 +295,13 @@ class BoundedMailboxTest {
         Mail.One woken = new Mail.One();
         Mail.One next = new Mail.One();
         Mail.One last = new Mail.One();
-        m.awaitRoom(woken);
-        m.awaitRoom(next);
-        m.awaitRoom(last);
+        m.senders().enlist(woken);
+        m.senders().enlist(next);
+        m.senders().enlist(last);
         m.drain();
         remove(m, 0);
         assertEquals(1, woken.completed);
-        m.giveUp(woken); // it was woken, and sends no message
+        m.senders().giveUp(woken); // it was woken, and sends no message
         assertEquals(List.of(1, 1, 0), List.of(woken.completed, next.completed, last.completed));
     }
 
@@ -311,9 +311,9 @@ class BoundedMailboxTest {
         push(m, 0);
         Mail.One gone = new Mail.One();
         Mail.One next = new Mail.One();
-        m.awaitRoom(gone);
-        m.awaitRoom(next);
-        m.giveUp(gone);
+        m.senders().enlist(gone);
+        m.senders().enlist(next);
+        m.senders().giveUp(gone);
         assertEquals(1, m.info().senders());
         assertTrue(next.isUnclaimed());
         m.drain();
@@ -328,13 +328,13 @@ class BoundedMailboxTest {
         Mail.One first = new Mail.One();
         Mail.One second = new Mail.One();
         Mail.One claimed = new Mail.One();
-        m.awaitRoom(first);
-        m.awaitRoom(claimed);
-        m.awaitRoom(second);
+        m.senders().enlist(first);
+        m.senders().enlist(claimed);
+        m.senders().enlist(second);
         claimed.claim();
         m.close();
         assertEquals(List.of(1, 0, 1), List.of(first.completed, claimed.completed, second.completed));
-        assertFalse(m.awaitRoom(new Mail.One()));
+        assertFalse(m.senders().enlist(new Mail.One()));
         assertTrue(m.isClosed());
     }
 

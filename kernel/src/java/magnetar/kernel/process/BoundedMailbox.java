@@ -199,6 +199,11 @@ final class BoundedMailbox extends Mailbox implements Room.Place {
         return older < droppedInList;
     }
 
+    /** The senders that wait for room. */
+    Room senders() {
+        return senders;
+    }
+
     /** Waits until there may be room. The sender then pushes, and if that fails calls {@link #passOn}. */
     void awaitRoom(Fiber sender, Object of) throws InterruptedException {
         senders.awaitOnce(sender, WaitReason.MAILBOX_ROOM, of);

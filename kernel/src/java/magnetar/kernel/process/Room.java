@@ -73,7 +73,8 @@ public final class Room {
         }
     }
 
-    private boolean enlist(Waiter waiter) {
+    /** Queues the waiter; false if there is room, so that it need not wait. */
+    boolean enlist(Waiter waiter) {
         Simulated.switchPoint();
         synchronized (place) {
             if (!place.isFull()) {
@@ -84,7 +85,8 @@ public final class Room {
         }
     }
 
-    private void giveUp(Waiter waiter) {
+    /** Takes the waiter out of the queue, and wakes the next one in its place if there is room. */
+    void giveUp(Waiter waiter) {
         synchronized (place) {
             if (waiting != null) {
                 waiting.remove(waiter);

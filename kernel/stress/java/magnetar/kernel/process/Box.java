@@ -75,7 +75,7 @@ public final class Box {
 
     /** A sender is queued for room; false if it need not wait. */
     public boolean awaitRoom(Waiter sender) {
-        return ((BoundedMailbox) mailbox).awaitRoom(sender);
+        return ((BoundedMailbox) mailbox).senders().enlist(sender);
     }
 
     /** The owner takes the only message. */
