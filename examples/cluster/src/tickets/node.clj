@@ -27,7 +27,7 @@
   (office/start-link port token))
 
 (defn- buy
-  "One ticket, or why there is none."
+  "What comes of asking for a ticket: [:ticket number] or [:refused]."
   []
   (try
     (gs/call (singleton/address :office) :ticket {:timeout 1000 :else [:refused]})

@@ -7,6 +7,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.simulated :refer [connected start]]
    [magnetar.global :as global]
    [magnetar.histories.checker :as checker]
    [magnetar.histories.record :as record]
@@ -50,18 +51,13 @@
       (unregister history number name)
       (kill history number name mine))))
 
-(defn- start [net node]
-  (mt/start-node node)
-  (mt/on-node node #(do (cluster/start {:name (str (name node) "@sim") :network (mt/endpoint net node) :cookie "0123456789abcdef"})
-                        nil)))
-
 (defn- history-of
   "What three clients were told, one on each node, when f has disturbed the network."
   [f]
   (let [net (mt/network {:latency [1 30] :detector 500})
         history (record/history "name")]
     (run! #(start net %) nodes)
-    (mt/wait-until (fn [] (every? #(= 2 (count (mt/on-node % cluster/nodes))) nodes)) {:timeout 60000})
+    (apply connected nodes)
     (f net)
     (with-scope [s]
       (doseq [[number node] (map-indexed vector nodes)]

@@ -6,7 +6,7 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [spawn]]
-   [magnetar.cluster.impl.node :as node]
+   [magnetar.cluster.simulated :refer [connected start]]
    [magnetar.gen-server :as gs]
    [magnetar.histories.checker :as checker]
    [magnetar.histories.objects :refer [inputs objects]]
@@ -31,12 +31,6 @@
                   (let [[output server] (answer f input server)]
                     [:reply output server]))})
 
-(defn- start-node [net name]
-  (mt/start-node name)
-  (mt/on-node name
-    #(do (node/start {:name (str (clojure.core/name name) "@sim") :network (mt/endpoint net name) :cookie (.getBytes "0123456789abcdef")})
-         nil)))
-
 (defn- asked
   "What the server of the node b has answered, or nil."
   [input]
@@ -53,8 +47,8 @@
   [model]
   (let [net (mt/network {:latency [1 30] :detector 300})
         history (record/history model)]
-    (run! #(start-node net %) [:a :b :c])
-    (mt/wait-until (fn [] (every? #(= 2 (count (mt/on-node % node/nodes))) [:a :b :c])) {:timeout 60000 :else nil})
+    (run! #(start net %) [:a :b :c])
+    (connected :a :b :c)
     (mt/on-node :b (fn [] (spawn (fn [] (gs/start-link server model {:name :object}) (actor/receive :never nil))) nil))
     (scope/with-scope [s]
       (doseq [number (range 4)]

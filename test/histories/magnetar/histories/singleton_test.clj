@@ -8,7 +8,7 @@
   (:require
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
-   [magnetar.cluster :as cluster]
+   [magnetar.cluster.simulated :refer [join run-on]]
    [magnetar.cluster.singleton :as singleton]
    [magnetar.gen-server :as gs]
    [magnetar.histories.checker :as checker]
@@ -73,19 +73,14 @@
 
 ;; ---- the nodes
 
-(defn- run-node [net name {:keys [policy model storage]}]
-  (mt/on-node name
-    (fn []
-      (actor/spawn
-        (fn []
-          (cluster/start {:name (str (clojure.core/name name) "@sim")
-                          :network (mt/endpoint net name)
-                          :cookie "0123456789abcdef"
-                          :split-brain {:policy policy :quorum (when (= :static-quorum policy) 2) :lease 1000}})
-          (sup/start-link {:intensity 1000
-                           :children [{:id :object :start [singleton/start-link {:name :object :start [start-holder model storage]}]}]})
-          (actor/receive :never nil)))
-      nil)))
+(defn- supervise [model storage]
+  (sup/start-link {:intensity 1000
+                   :children [{:id :object :start [singleton/start-link {:name :object :start [start-holder model storage]}]}]})
+  (actor/receive :never nil))
+
+(defn- run-node [net node {:keys [policy model storage]}]
+  (join net node {:split-brain {:policy policy :quorum (when (= :static-quorum policy) 2) :lease 1000}})
+  (run-on node supervise model storage))
 
 (defn- asked [input]
   (try

@@ -15,9 +15,9 @@
   the others. After a loss it is the oldest one that reaches all that are left. Which part of a cluster may
   act is the option :split-brain of `magnetar.cluster/start`.
 
-  Each start gets a token, a number that is greater than those of all starts before. A process whose JVM was
-  stopped does not know that another one has taken over. So give the token to what the process writes to, and
-  let that refuse a token that is less than one it has seen.
+  Each start gets a token, a number that is greater than the tokens of all starts before. A process whose JVM
+  was suspended does not know that another one has taken over. So give the token to what the process writes
+  to, and let that refuse a token that is less than one it has seen.
 
   Require it as `[magnetar.cluster.singleton :as singleton]`."
   (:require
@@ -43,7 +43,7 @@
 ;; ---- the process that runs the start function, the parent of the singleton
 
 (defn- started
-  "The pid that the start function has returned; exits if there is none."
+  "The pid that the start function has returned; exits if it has returned another thing."
   [[f & args] token]
   (let [answer (apply f (concat args [token]))
         [how x] (when (vector? answer) answer)]

@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.hub :as hub]
-   [magnetar.cluster.impl.node :as node]
+   [magnetar.cluster.simulated :refer [in-process start]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
    [magnetar.test :as mt])
@@ -15,19 +15,6 @@
    (java.nio.file.attribute FileAttribute PosixFilePermissions)))
 
 (set! *warn-on-reflection* true)
-
-(defn- start
-  "Starts the node, and the server on it, over the simulated network."
-  [net node options]
-  (mt/start-node node)
-  (mt/on-node node #(let [[how x] (node/start (merge {:name (str (name node) "@sim")
-                                                      :network (mt/endpoint net node)
-                                                      :cookie (.getBytes "0123456789abcdef")}
-                                                     options))]
-                      (if (= :ok how) :ok x))))
-
-(defn- in-process [f]
-  (fn [] (actor/with-process {} (f))))
 
 (defn- answer [from] (! from [:from (actor/node)]))
 

@@ -9,7 +9,7 @@
    [magnetar.cluster.impl.global.request :as request]
    [magnetar.cluster.impl.global.table :as table]
    [magnetar.cluster.impl.global.talk :as talk]
-   [magnetar.cluster.impl.node :as node]
+   [magnetar.cluster.simulated :refer [in-process join]]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.global :as global]
@@ -22,16 +22,6 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- start
-  "Starts the node's membership over the simulated network."
-  ([net node] (start net node {}))
-  ([net node options]
-   (mt/on-node node #(let [[how x] (node/start (merge {:name (str (name node) "@sim")
-                                                       :network (mt/endpoint net node)
-                                                       :cookie (.getBytes "0123456789abcdef")}
-                                                      options))]
-                       (if (= :ok how) :ok x)))))
-
 (defn- connected? [nodes]
   (every? #(= (dec (count nodes)) (count (mt/on-node % cluster/nodes))) nodes))
 
@@ -40,12 +30,9 @@
 
 (defn- start-all [net nodes]
   (run! mt/start-node nodes)
-  (run! #(start net %) nodes)
+  (run! #(join net %) nodes)
   (await-connected nodes)
   net)
-
-(defn- in-process [f]
-  (fn [] (actor/with-process {} (f))))
 
 (defn- idle []
   (spawn (fn [] (receive :never nil))))
@@ -227,7 +214,7 @@
            (let [net (mt/network)]
              (run! mt/start-node [:a :b])
              (register-idle :b :early)
-             (run! #(start net %) [:a :b])
+             (run! #(join net %) [:a :b])
              (await-connected [:a :b])
              (mt/on-node :a global/sync)
              (let [found (home :a :early)
@@ -249,8 +236,8 @@
               (fn []
                 (let [net (mt/network)]
                   (run! mt/start-node [:a :b])
-                  (start net :a {:extensions [(etf/record-extension :my/order Order map->Order)]})
-                  (start net :b)
+                  (join net :a {:extensions [(etf/record-extension :my/order Order map->Order)]})
+                  (join net :b)
                   (await-connected [:a :b])
                   [(mt/on-node :a #(try (global/register-name (->Order 1) (idle)) (catch IllegalArgumentException e (ex-message e))))
                    (register-idle :a :another)])))]
@@ -481,7 +468,7 @@
   (strike-out candidates #(= node (:node %)))
   (scope/sleep 1000)
   (mt/restart-node node)
-  (start net node))
+  (join net node))
 
 (defn- disturb [net candidates nodes]
   (let [name (draw [:x :y])
@@ -573,9 +560,9 @@
   []
   (let [net (mt/network {:latency [1 20] :detector 200})]
     (run! mt/start-node [:a :b])
-    (start net :b)
+    (join net :b)
     (let [pid (mt/on-node :b #(let [pid (idle)] (global/register-name :leader pid) pid))]
-      (spawn (fn [] (start net :a)))
+      (spawn (fn [] (join net :a)))
       (scope/sleep (draw (range 0 150 3)))
       (mt/on-node :b #(do (actor/exit pid :kill) nil)))
     (await-connected [:a :b])

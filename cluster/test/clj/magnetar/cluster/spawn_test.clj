@@ -4,6 +4,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.simulated :refer [start]]
    [magnetar.scope :as scope]
    [magnetar.scope.context :as context]
    [magnetar.test :as mt])
@@ -20,19 +21,11 @@
 (defn- wait-for-end []
   (receive :end nil))
 
-(defn- start-node [net node]
-  (mt/start-node node)
-  (mt/on-node node #(cluster/start {:name (str (name node) "@sim")
-                                    :cookie "a secret of the tests"
-                                    :spawnable #{#'tell-user #'wait-for-end}
-                                    :network (mt/endpoint net node)}))
-  nil)
-
 (defn- on-two-nodes
   "What f returns as a process of the node a, when it is connected with b."
   [f]
   (let [net (mt/network {:latency [10 20]})]
-    (run! #(start-node net %) [:a :b])
+    (run! #(start net % {:spawnable #{#'tell-user #'wait-for-end}}) [:a :b])
     (mt/wait-until #(mt/on-node :a (fn [] (seq (cluster/nodes)))) {:timeout 60000})
     (mt/on-node :a #(actor/with-process {:trap-exit true} (f)))))
 

@@ -5,25 +5,15 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.cluster.impl.node :as node]
    [magnetar.cluster.impl.questions :as questions]
    [magnetar.cluster.impl.trees :as trees]
+   [magnetar.cluster.simulated :refer [start]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
    [magnetar.sys :as sys]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
-
-(defn- start
-  "Starts the node over the simulated network; :ok, or why not."
-  [net node & [options]]
-  (mt/start-node node)
-  (mt/on-node node #(let [[how x] (node/start (merge {:name (str (name node) "@sim")
-                                                      :network (mt/endpoint net node)
-                                                      :cookie (.getBytes "0123456789abcdef")}
-                                                     options))]
-                      (if (= :ok how) :ok x))))
 
 (defn- asked [node question]
   (mt/on-node node #(questions/answer question)))
@@ -60,7 +50,7 @@
             (mt/simulate {:seed 1}
               (let [net (mt/network)]
                 (run! #(start net %) [:a])
-                (start net :b {:cookie (.getBytes "fedcba9876543210")})
+                (start net :b {:cookie "fedcba9876543210"})
                 (mt/wait-until #(seq (:refused (asked :a "status"))) {:timeout 60000})
                 (asked :a "status")))]
         (is (= [] (:nodes status)))

@@ -132,7 +132,7 @@
   (cond-> state
     (= from (:to grant)) (dissoc :grant)))
 
-;; ---- who asks
+;; ---- questions
 
 (defn leads?
   "Does this node lead the view?"

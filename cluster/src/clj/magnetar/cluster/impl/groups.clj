@@ -23,6 +23,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.groups :as groups]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
@@ -74,7 +75,7 @@
   (! to [:discover (self)]))
 
 (defn- tell-changes
-  "Tells each peer what has changed; returns the local members of then."
+  "Tells each peer what has changed; returns the local members at that time."
   [{:keys [peers]}]
   (let [[changes local] (groups/take-outbox (self))]
     (doseq [change changes, peer (keys peers)]
@@ -119,7 +120,7 @@
   (instance? Pid x))
 
 (defn- elsewhere? [x]
-  (and (pid? x) (pos? (.node ^Pid x))))
+  (and (pid? x) (nodes/elsewhere? x)))
 
 (defn- pids? [x]
   (and (sequential? x) (every? pid? x)))

@@ -11,6 +11,7 @@
    [magnetar.cluster.impl.agreement :as agreement]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.reports :as reports]
@@ -162,7 +163,7 @@
      :members (mapv first (:members (:view core)))}))
 
 (defn- here? [x]
-  (and (instance? Pid x) (zero? (.node ^Pid x))))
+  (and (instance? Pid x) (not (nodes/elsewhere? x))))
 
 (defn- handle-call [request [pid :as from] {:keys [core] :as state}]
   (let [[what x] (if (vector? request) request [request])]

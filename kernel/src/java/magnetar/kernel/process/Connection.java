@@ -365,7 +365,7 @@ public final class Connection {
         }
     }
 
-    /** Gives up a request of the current process, whose answer will not come. False if it has come, or if there is none. */
+    /** Gives up a request of the current process, whose answer will not come. False if it has come, or the request is unknown. */
     boolean abandon(LocalProcess me, Ref ref) {
         Request request = spawning.get(ref);
         if (request == null) {

@@ -19,9 +19,9 @@
   ([net node] (join net node {}))
   ([net node options]
    (mt/on-node node #(let [[how x] (cluster/start (merge {:name (full-name node)
-                                                       :network (mt/endpoint net node)
-                                                       :cookie "0123456789abcdef"}
-                                                      options))]
+                                                          :network (mt/endpoint net node)
+                                                          :cookie "0123456789abcdef"}
+                                                    options))]
                        (if (= :ok how) :ok x)))))
 
 (defn start
