@@ -109,6 +109,19 @@
 (deftest the-status-names-the-callback-module
   (is (= "(a map of magnetar.gen-server-test)" (:callback-module (sys/get-status (server script))))))
 
+(defn- start-beside-a-death
+  "What a start under a name returns while the process that has the name dies."
+  [name]
+  (let [holder (actor/spawn-opt #(actor/receive [:die] nil) {:name name})
+        [how pid] (do (! holder [:die]) (gs/start script nil {:name name}))]
+    (when (= :ok how)
+      (gs/stop pid))
+    (if (= [:error [:already-started holder]] [how pid]) :already-started how)))
+
+(deftest a-start-under-the-name-of-a-process-that-dies-just-then-is-no-mistake
+  (is (every? #{:ok :already-started}
+              (keys (frequencies (repeatedly 1000 #(start-beside-a-death :briefly-taken)))))))
+
 (deftest options-and-names-are-checked-before-anything-starts
   (is (= :magnetar/unknown-option (first (processes/misuse #(gs/start script 0 {:nmae :x})))))
   (is (= :magnetar/bad-name (first (processes/misuse #(gs/start script 0 {:name "text"})))))

@@ -84,12 +84,14 @@
       (taken name pid (find-in registry plain)))))
 
 (defn take-via
-  "Gives a name in a registry to the process: nil, or the pid of the one that has it."
+  "Gives a name in a registry to the process: nil, or the pid of the one that has it. A refusal without a holder is asked
+  again, since the holder may just have died."
   [name pid]
   (let [[_ plain registry] (parts name)]
-    (when-not (= :yes (ask registry :register-name plain pid))
-      (or (find-in registry plain)
-          (taken name pid nil)))))
+    (loop [tries 2]
+      (when-not (= :yes (ask registry :register-name plain pid))
+        (or (find-in registry plain)
+            (if (= 1 tries) (taken name pid nil) (recur 1)))))))
 
 (defn release-via
   "Takes a name in a registry back."

@@ -7,7 +7,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process ProcessTable Send)))
+   (magnetar.kernel.process LocalProcess ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -32,12 +32,21 @@
                           (= 'magnetar.global registry) :process-not-registered-globally
                           :else [:process-not-registered-via registry]))))))
 
-(defn- register-local [name]
+(defn- try-register
+  "Gives the name to this process: nil, the pid of the process that has it, or ::again if that one has just died."
+  [name]
   (try
     (ProcessTable/register name (self))
     nil
     (catch IllegalArgumentException e
-      (or (ProcessTable/whereis name) (throw e)))))
+      (or (ProcessTable/whereis name)
+          (if (.name (LocalProcess/current))
+            (throw e)
+            ::again)))))
+
+(defn- register-local [name]
+  (let [taken (try-register name)]
+    (if (= ::again taken) (recur name) taken)))
 
 (defn register
   "Gives the name to this process; the pid of the one that has it, if there is one."
