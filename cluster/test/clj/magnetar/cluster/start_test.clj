@@ -7,7 +7,7 @@
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.leaks :refer [eventually-empty threads]]
-   [magnetar.cluster.simulated :refer [connected full-name in-process nodes run-on start watch-nodes]]
+   [magnetar.cluster.simulated :refer [connected full-name in-process join nodes run-on start watch-nodes]]
    [magnetar.cluster.support :as support :refer [await-view node with-nodes]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
@@ -123,3 +123,22 @@
                  (mt/on-node :c (in-process #(actor/exit (actor/whereis hub/server-name) :kill)))
                  (mt/wait-until #(= 3 (count @told)) {:timeout 20000})
                  (conj @told (nodes :a)))))))))
+
+(defn- start-after-a-kill
+  "Starts the membership of a node again when its server was killed just now: the answer, and what the other node sees."
+  [seed options]
+  (mt/simulate {:seed seed}
+    (let [net (mt/network)]
+      (run! #(start net %) [:a :b])
+      (connected :a :b)
+      (mt/on-node :b (in-process #(actor/exit (actor/whereis hub/server-name) :kill)))
+      (let [answer (join net :b options)]
+        (mt/wait-until #(= 1 (count (nodes :a))) {:timeout 60000})
+        [answer (nodes :a)]))))
+
+(deftest a-start-waits-for-the-end-of-a-membership-whose-server-was-killed
+  (quietly
+    (fn []
+      (doseq [seed (range 20)]
+        (is (= [:ok ["b@sim"]] (start-after-a-kill seed {})) seed)
+        (is (= [:ok ["new@sim"]] (start-after-a-kill seed {:name "new@sim"})) seed)))))

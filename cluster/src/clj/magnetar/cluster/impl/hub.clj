@@ -244,15 +244,18 @@
     (catch IOException e (actor/exit [:not-joined (ex-message e)]))))
 
 (defn- leave
-  "Leaves the network, also if the hub has failed or was killed: a member that nothing reads would look alive to the others."
-  [^Network network]
+  "Leaves the network, also if the hub has failed or was killed: a member that nothing reads would look alive to the others.
+  If the server that has started the hub was killed, its name of this node ends too."
+  [^Network network starter]
   (scope/shield (.leave network))
-  (when-not (actor/whereis server-name) ; it was killed, and is not started again yet
-    (Peers/setName nil)))
+  (when-not (actor/alive? starter)
+    (Peers/setName nil)
+    (status/end)))
 
 (defn- run
   "The work of the hub. When it returns, all connections have ended and the network is left."
   [{:keys [network] :as options} starter joined]
+  (status/keep-hub (self))
   (let [unread (Unread. most-unread)
         member (join network unread)]
     (try
@@ -262,7 +265,7 @@
               :starter starter
               :unread unread
               :sessions {}})
-      (finally (leave network)))))
+      (finally (leave network starter)))))
 
 (defn start-link
   "Joins the network, and returns [:ok hub], a process that is linked to this one, which traps exits; or [:error why].

@@ -5,6 +5,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.global :as global]
+   [magnetar.cluster.impl.global.talk :as talk]
    [magnetar.cluster.impl.groups :as groups]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.leader :as leader]
@@ -32,6 +33,10 @@
 (def ^:private restart-ms
   "How long a service that has failed is missing."
   500)
+
+(def ^:private leave-ms
+  "How long a start waits until the processes of a killed server have ended."
+  10000)
 
 (defn nodes
   "The names of the nodes that this one is connected with."
@@ -88,8 +93,29 @@
   (status/end)
   (Peers/setName nil))
 
-(defn- init [{:keys [name network] :as options}]
-  (actor/flag :trap-exit true)
+(def ^:private names-of-services
+  [talk/server-name groups/server-name leader/server-name trees/server-name])
+
+(defn- predecessors
+  "The processes of a membership whose server was killed that have not ended yet."
+  []
+  (filterv #(and % (actor/alive? %)) (cons (status/hub) (map actor/whereis names-of-services))))
+
+(defn- await-predecessors
+  "Waits until they have ended, at most for some seconds. One that has not, or nil."
+  []
+  (let [[timed-out :as late] [(actor/make-ref)]
+        timer (actor/send-after leave-ms (self) late)]
+    (loop [refs (into {} (map (fn [pid] [(actor/monitor pid) pid])) (predecessors))]
+      (if (empty? refs)
+        (do (actor/cancel-timer timer) nil)
+        (receive
+          [:DOWN ref _ _ _] (recur (dissoc refs ref))
+          [timed-out] (val (first refs)))))))
+
+(defn- begin
+  "Joins the network, and starts the services: what `init` returns."
+  [{:keys [name network] :as options}]
   (if-not (Peers/setName name)
     [:error [:named-already (Peers/name)]]
     (let [me (self)
@@ -106,6 +132,12 @@
         refused (do (leave {:hub x :names names}) [:error [:refused refused]])
         :else (let [[_ leader] (leader/start-link options)]
                 [:ok (reduce start-service {:hub x :names names :leader leader :network network :watchers {} :services {}} services)])))))
+
+(defn- init [options]
+  (actor/flag :trap-exit true)
+  (if-some [pid (await-predecessors)]
+    [:error [:already-started pid]]
+    (begin options)))
 
 ;; ---- the server
 

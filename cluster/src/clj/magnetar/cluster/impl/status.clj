@@ -18,6 +18,7 @@
 ;; A map of each node of a simulation, and of this JVM:
 ;;   :began    when the membership began, in nanoseconds, as all times here
 ;;   :network  the network
+;;   :hub      the process that has joined it
 ;;   :streams  the streams to the others
 ;;   :refused  an atom: from the name of a member to its id and why it was not let in
 ;;   :since    from the name of a connected node to when it was connected
@@ -45,6 +46,17 @@
   []
   (reset! (known) nil)
   nil)
+
+(defn keep-hub
+  "The process joins the network, and leaves it when it ends."
+  [hub]
+  (swap! (known) #(when % (assoc % :hub hub)))
+  nil)
+
+(defn hub
+  "The process that has joined the network, and may still leave it; or nil."
+  []
+  (:hub @(known)))
 
 (defn keep-streams
   "The hub has these streams, and keeps in the atom which members were refused."
