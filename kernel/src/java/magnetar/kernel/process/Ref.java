@@ -1,5 +1,7 @@
 package magnetar.kernel.process;
 
+import java.util.Arrays;
+
 /**
  * A reference: a unique value.
  *
@@ -91,6 +93,11 @@ public class Ref implements Comparable<Ref> {
         return mark;
     }
 
+    /** What tells it from another reference with the same id and creation; null if there can be none. */
+    int[] more() {
+        return null;
+    }
+
     /** The reference as text. */
     public String text() {
         return id + "." + creation;
@@ -99,7 +106,8 @@ public class Ref implements Comparable<Ref> {
     @Override
     public int compareTo(Ref other) {
         int byId = Long.compare(id, other.id);
-        return byId != 0 ? byId : Long.compare(creation, other.creation);
+        int byCreation = byId != 0 ? byId : Long.compare(creation, other.creation);
+        return byCreation != 0 ? byCreation : Arrays.compare(more(), other.more());
     }
 
     @Override
