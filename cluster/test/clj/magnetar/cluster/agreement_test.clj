@@ -24,8 +24,9 @@
 (defn- id [{:keys [creations]} node]
   [(str "n" node) (creations node)])
 
-(defn- start [{:keys [policy now] :as world} node]
-  (let [world (update-in world [:creations node] (fnil inc 0))]
+(defn- start [{:keys [policy now odd] :as world} node]
+  (let [world (update-in world [:creations node] (fnil inc 0))
+        [policy lease] (get odd node [policy lease])]
     (-> (assoc-in world [:states node] (agreement/initial (id world node) policy lease (clock node now)))
         (assoc-in [:next-tick node] now))))
 
@@ -271,6 +272,65 @@
 (deftest a-view-that-was-accepted-and-is-forgotten-is-found
   (with-redefs [agreement/unfinished (constantly nil)]
     (is (= :two-leaders (first (:wrong (after-a-cut-at-a-decision)))))))
+
+;; ---- nodes with another policy or lease
+
+(defn- with-odd
+  "The world with the node started with other rules."
+  [world node rules]
+  (start (assoc-in world [:odd node] rules) node))
+
+(defn- members-of [world node]
+  (mapv first (:members (:view (get-in world [:states node])))))
+
+(def ^:private other-rules
+  [[{:kind :keep-oldest} lease] [{:kind :keep-majority} 300] [{:kind :static-quorum :quorum 2} lease]])
+
+(deftest a-node-with-other-rules-is-no-member
+  (with-redefs [strike identity]
+    (doseq [rules other-rules
+            :let [world (later (with-odd (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 3 rules) 20000)]]
+      (is (nil? (:wrong world)) rules)
+      (is (= [[0] ["n0" "n1" "n2"] []] [(leaders world) (members-of world 0) (members-of world 3)]) rules)
+      (is (= [["n3" 1]] (keys (get-in world [:states 0 :strangers])))))))
+
+(deftest no-first-view-begins-beside-a-node-with-other-rules
+  (with-redefs [strike identity]
+    (doseq [rules other-rules
+            :let [apart (later (with-odd (world 1 {:kind :keep-majority} 2 nil) 2 rules) 20000)
+                  mended (later (start (dissoc apart :odd) 2) 20000)]]
+      (is (= [[] [] [] []] (cons (leaders apart) (map #(members-of apart %) [0 1 2]))) rules)
+      (is (= [[0] ["n0" "n1" "n2"]] [(leaders mended) (members-of mended 0)]) rules))))
+
+(defn- after-a-start-apart
+  "The world some time after nodes with other rules, that have each begun a view, reach each other. The lesser view has ended then."
+  [seed rules]
+  (let [world (assoc (world seed {:kind :keep-majority} 2 nil) :cuts #{#{0 2} #{1 2} #{0 3} #{1 3}})
+        apart (later (reduce #(with-odd %1 %2 rules) world [2 3]) (* 100 (+ 50 (long seed))))]
+    (later (assoc apart :cuts #{} :wrong nil) 3000)))
+
+(deftest of-two-views-with-different-rules-the-lesser-one-gives-way
+  (with-redefs [strike identity check identity]
+    (doseq [rules other-rules
+            seed (range 5)]
+      (is (= 1 (count (leaders (after-a-start-apart seed rules)))) [rules seed]))))
+
+(deftest a-node-that-says-nothing-about-its-rules-is-a-member
+  (with-redefs [strike identity
+                agreement/say (let [say @#'agreement/say]
+                                (fn [state to kind m]
+                                  (cond-> (say state to kind m)
+                                    (= "n1" (first (:me state))) (update :out #(conj (pop %) (update (peek %) 2 dissoc :rules))))))]
+    (is (= ["n0" "n1" "n2"] (members-of (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 0)))))
+
+(deftest nodes-with-other-rules-that-are-believed-are-found
+  (with-redefs [strike identity
+                agreement/stranger? (constantly false)]
+    (is (some #(= :two-leaders (first (:wrong %)))
+              (for [seed (range 20)
+                    :let [world (reduce #(with-odd %1 %2 [{:kind :keep-majority} 300]) (world seed {:kind :keep-majority} 3 nil) [1 2])
+                          led (later (run-until world led?) (* 10 (long seed)))]]
+                (later (assoc led :cuts #{#{0 1} #{0 2}}) 2000))))))
 
 ;; ---- controls: each of these defects has to be found
 

@@ -192,6 +192,38 @@
       (is (#{:a :b} after)))
     (is (= [[nil :b] :b] (mt/simulate {:seed seed} (after-a-start-in-parts {:policy :static-quorum :quorum 2}))))))
 
+;; ---- nodes with another policy or lease
+
+(defn- reports-of
+  "What is reported while f runs."
+  [f]
+  (let [reported (atom [])
+        hook (fn [{:keys [error]}] (swap! reported conj (ex-message error)))]
+    (report/add-hook :failure hook)
+    (try
+      (f)
+      (finally (report/remove-hook :failure hook)))
+    @reported))
+
+(defn- with-a-stranger
+  "The node of the singleton, seen from three nodes, of which the last has joined with another lease; and which are active."
+  []
+  (let [net (started [:a :b] {})]
+    (start net :c {:lease 1000})
+    (keep-teller :c)
+    (scope/sleep 15000)
+    [(mapv (comp first who) [:a :b :c]) (mapv #(mt/on-node % cluster/active?) [:a :b :c])]))
+
+(deftest a-node-with-another-lease-runs-no-singleton-and-is-reported-once
+  (let [seen (atom nil)
+        reported (reports-of #(reset! seen (mt/simulate {:seed 1} (with-a-stranger))))]
+    (is (= [[:a :a nil] [true true false]] @seen))
+    (is (= 3 (count (distinct reported)) (count reported)) "a and b report c, and c reports a, the node that asks it")
+    (is (some #{(str "The node c@sim has :split-brain {:policy :keep-majority, :lease 1000}, and this node, a@sim, has "
+                     "{:policy :keep-majority, :lease 2000}, so neither is a member for the other. Give all nodes the same "
+                     ":split-brain, and start the ones with another one again.")}
+              reported))))
+
 ;; ---- proof: a singleton writes to a register outside, with its token, while ways are cut
 
 (defn- write

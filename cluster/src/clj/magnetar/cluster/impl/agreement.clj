@@ -22,6 +22,9 @@
        has proposed have said yes to it. So the lease of the leader before has ended.
     4. A node that knows a view knows a token as great as all that were given under earlier ones. Each message carries
        both, and a token is given only when an active part has answered a round that carried it.
+    5. All members of a view have the same rules: the policy and the lease. Each message carries the ones of its sender.
+       From a stranger, a node with other rules, only the token is believed. While one is connected, no first view begins,
+       and a view gives way to a newer one of the stranger's: it gets no lease.
 
   Rejected: a margin after a loss that each part counts for itself. Where two nodes cannot reach each other and both
   reach a third one, each has a majority."
@@ -41,6 +44,7 @@
    :tick (quot (long lease) 10)
    :connected #{}
    :leavers #{}
+   :strangers {} ; by node, what it has said: its :rules and its :view
    :changed now ; when the others changed
    :base 0 ; the epoch of a view that has died out
    :promised [0 me]
@@ -56,8 +60,13 @@
 
 ;; ---- what is said
 
+(defn- rules
+  "What all members of a view have to agree about from their start."
+  [{:keys [policy lease]}]
+  {:policy policy :lease lease})
+
 (defn- say [{:keys [me view token] :as state} to kind m]
-  (update state :out conj [to kind (assoc m :from me :to to :view view :token token)]))
+  (update state :out conj [to kind (assoc m :from me :to to :view view :token token :rules (rules state))]))
 
 (defn- say-all [state tos kind m]
   (reduce #(say %1 %2 kind m) state tos))
@@ -114,8 +123,13 @@
 (defn- reached [{:keys [me connected]}]
   (conj connected me))
 
+(defn- gives-way?
+  "Has a stranger a newer view? Then two leaders would act at once, each for its own view."
+  [{:keys [strangers view]}]
+  (and view (some #(newer? (:view %) view) (vals strangers))))
+
 (defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads] :as m} now]
-  (let [yes (and (not (tied? state from now)) (not (dead? state m)) (not (neg? (compare ballot promised))))
+  (let [yes (not (or (tied? state from now) (dead? state m) (gives-way? state) (neg? (compare ballot promised))))
         state (-> (update state :seen max (first ballot))
                   (cond-> yes (-> (promise-to from ballot now) (follow m now))))]
     (say state from :answer {:ballot ballot :number number :yes yes :promised (:promised state)
@@ -141,10 +155,10 @@
 
 (defn- quorum-of
   "May the nodes decide on the next view?"
-  [{:keys [policy view]} nodes]
+  [{:keys [policy view strangers]} nodes]
   (if view
     (policy/decides? policy (:members view) nodes)
-    (policy/begins? policy nodes)))
+    (and (empty? strangers) (policy/begins? policy nodes))))
 
 (defn- rank
   "How many nodes come before this one as a candidate."
@@ -169,6 +183,7 @@
 
 (defn- asks? [{:keys [leaving retry-at me] :as state} now]
   (and (not leaving)
+       (not (gives-way? state))
        (or (has-lease? state now)
            (and (<= (long retry-at) (long now))
                 (quorum-of state (reached state))
@@ -379,7 +394,8 @@
   (if (= connected others)
     state
     (-> (assoc state :connected others :changed now)
-        (update :leavers #(into #{} (filter others) %)))))
+        (update :leavers #(into #{} (filter others) %))
+        (update :strangers select-keys others))))
 
 (defn- look-for-leader [{:keys [me view connected leavers] :as state} now]
   (let [leader (:leader view)]
@@ -425,7 +441,31 @@
       (update :leavers conj from)
       (bury now)))
 
-(defn- hear [state [_ kind m] now]
+(defn- refuse
+  "Says no to a stranger, and takes its answer for a no."
+  [state kind {:keys [from ballot number] :as m} now]
+  (case kind
+    :ask (say state from :answer {:ballot ballot :number number :yes false :promised (:promised state) :base (:base state)})
+    :answer (on-answer state (select-keys m [:from :ballot :number]) now)
+    state))
+
+(defn- stop-leading [state now]
+  (-> (assoc state :lease-until now)
+      (dissoc :round :proposal)))
+
+(defn- hear-stranger [state kind {:keys [from rules view token] :as m} now]
+  (let [state (-> (update state :token max token)
+                  (assoc-in [:strangers from] {:rules rules :view view})
+                  (refuse kind m now))]
+    (cond-> state
+      (gives-way? state) (stop-leading now))))
+
+(defn- stranger?
+  "Has the sender other rules? A node of an earlier version does not say which, and is taken for one with the same."
+  [state {their-rules :rules}]
+  (not (or (nil? their-rules) (= their-rules (rules state)))))
+
+(defn- hear-member [state kind m now]
   (let [state (learn state m now)]
     (case kind
       :ask (on-ask state m now)
@@ -435,6 +475,11 @@
       :release (on-release state m)
       :leaving (on-leaving state m now)
       state)))
+
+(defn- hear [state [_ kind m] now]
+  (if (stranger? state m)
+    (hear-stranger state kind m now)
+    (hear-member state kind m now)))
 
 (defn- begin-to-leave [state now]
   (-> (assoc state :leaving true :lease-until now)
@@ -447,7 +492,7 @@
   "Tells the others at once what a leader says of itself."
   [state now]
   (cond-> state
-    (and (has-lease? state now) (not (:proposal state))) (begin-round now)))
+    (and (has-lease? state now) (not (:proposal state)) (not (gives-way? state))) (begin-round now)))
 
 (defn- take-token
   "The state with a greater token than any that is known, the time of day or later; and a round that carries it."

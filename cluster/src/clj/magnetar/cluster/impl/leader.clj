@@ -70,6 +70,29 @@
       (! pid [:token token (:lease-until core)]))
     (reduce (fn [state [pid _]] (assoc-in state [:keepers pid :token] nil)) state ready)))
 
+(defn- shown
+  "The rules as the option :split-brain has them."
+  [{{:keys [kind quorum]} :policy lease :lease}]
+  (cond-> {:policy kind :lease (quot (long lease) 1000000)}
+    quorum (assoc :quorum quorum)))
+
+(defn- tell-of-stranger [{:keys [core]} name rules]
+  (let [ours (shown core)
+        theirs (shown rules)]
+    (reports/report "the option :split-brain of the cluster"
+                    (ex-info (str "The node " name " has :split-brain " theirs ", and this node, " (first (:me core)) ", has " ours
+                                  ", so neither is a member for the other. Give all nodes the same :split-brain, and start the ones "
+                                  "with another one again.")
+                             {:node name :theirs theirs :ours ours}))))
+
+(defn- report-strangers
+  "Reports each node with another policy or lease once."
+  [{:keys [core reported] :as state}]
+  (let [new (remove (fn [[name creation]] (= creation (reported name))) (keys (:strangers core)))]
+    (doseq [[name :as node] (sort new)]
+      (tell-of-stranger state name (:rules ((:strangers core) node))))
+    (update state :reported into new)))
+
 (defn- answer-leaver
   "Answers the call to leave when no view needs this node any more, and its singletons have ended."
   [{:keys [core leaver] :as state}]
@@ -87,6 +110,7 @@
       tell-lease
       forget-tokens
       give-tokens
+      report-strangers
       answer-leaver))
 
 ;; ---- singletons of this node
@@ -152,7 +176,7 @@
 
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
   (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
-        state {:core core :keepers {}}]
+        state {:core core :keepers {} :reported {}}]
     (tick-later state)
     [:ok state]))
 
