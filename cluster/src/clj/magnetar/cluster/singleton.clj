@@ -40,26 +40,6 @@
   "How often a keeper looks for the cluster that this node is not part of yet."
   500)
 
-;; ---- the process that runs the start function, the parent of the singleton
-
-(defn- started
-  "The pid that the start function has returned; exits if it has returned another thing."
-  [[f & args] token]
-  (let [answer (apply f (concat args [token]))
-        [how x] (when (vector? answer) answer)]
-    (if (and (= :ok how) (instance? Pid x))
-      x
-      (actor/exit [:singleton-not-started (if (= :error how) x answer)]))))
-
-(defn- run
-  "Starts the singleton, tells the keeper, and ends as the singleton does."
-  [start token keeper]
-  (let [pid (started start token)
-        ref (actor/monitor pid)]
-    (! keeper [::started (self) pid])
-    (receive
-      [:DOWN ref _ _ why] (actor/exit why))))
-
 ;; ---- ending
 
 (defn- await-end
@@ -75,28 +55,60 @@
           [:DOWN ref _ _ _] (recur (dissoc refs ref))
           [tag] (do (run! #(actor/demonitor % {:flush true}) (keys refs)) (vals refs)))))))
 
-(defn- processes
-  "What has to end: the singleton, or what its start function has linked so far; and the process that runs it."
-  [{:keys [runner pid]}]
-  (let [linked (if pid [pid] (disj (set (actor/process-info runner :links)) (self)))]
-    [linked runner]))
+(defn- end-runner
+  "Lets the runner end the singleton in order. After the time it kills the runner, and what the start function has linked so far."
+  [runner ms]
+  (! runner [::end])
+  (when (seq (await-end [runner] ms))
+    (let [left (conj (vec (actor/process-info runner :links)) runner)]
+      (run! #(actor/exit % :kill) left)
+      (await-end left nil))))
+
+;; ---- the runner, which calls the start function, and is the parent of the singleton
+
+(defn- started
+  "The pid that the start function has returned; exits if it has returned another thing."
+  [[f & args] token]
+  (let [answer (apply f (concat args [token]))
+        [how x] (when (vector? answer) answer)]
+    (if (and (= :ok how) (instance? Pid x))
+      x
+      (actor/exit [:singleton-not-started (if (= :error how) x answer)]))))
+
+(defn- guard
+  "Ends the runner after its keeper. The keeper may have been killed, and the start function may wait."
+  [runner keeper ms]
+  (let [ref (actor/monitor runner)
+        keeper-ref (actor/monitor keeper)]
+    (receive
+      [:DOWN ref _ _ _] nil
+      [:DOWN keeper-ref _ _ _] (end-runner runner ms))))
+
+(defn- run
+  "Starts the singleton, tells the leader server, and ends as the singleton does. It has no link to the keeper. So a keeper that is
+  killed leaves a runner that knows what has to end."
+  [{:keys [start shutdown]} token keeper]
+  (actor/spawn guard (self) keeper shutdown)
+  (when-not (leader/ask [:begin keeper] false)
+    (actor/exit ::not-begun))
+  (let [pid (started start token)
+        ref (actor/monitor pid)]
+    (gs/cast leader/server-name [:runs (self) nil pid])
+    (loop []
+      (receive
+        [:DOWN ref _ _ why] (actor/exit why)
+        [::end] (do (actor/exit pid :shutdown) (recur))))))
+
+;; ---- the keeper, a server on each node
 
 (defn- end
   "Ends the singleton: in order, and after :shutdown by a kill."
-  [{:keys [runner shutdown] :as state}]
-  (if runner
-    (let [[linked runner] (processes state)]
-      (run! #(actor/exit % :shutdown) linked)
-      (let [left (await-end linked shutdown)]
-        (run! #(actor/exit % :kill) (conj left runner))
-        (await-end (conj left runner) nil))
-      (gs/cast leader/server-name [:ended (self)])
-      (dissoc state :runner :pid))
-    (do
-      (gs/cast leader/server-name [:ended (self)])
-      state)))
-
-;; ---- the keeper, a server on each node
+  [{:keys [runner ref shutdown] :as state}]
+  (when runner
+    (actor/demonitor ref {:flush true})
+    (end-runner runner shutdown))
+  (gs/cast leader/server-name [:ended (self)])
+  (dissoc state :runner :ref))
 
 (defn- enrol [{:keys [name] :as state}]
   (if (actor/whereis leader/server-name)
@@ -134,18 +146,20 @@
       (gs/cast leader/server-name [:token (self)]))
     (check state)))
 
-(defn- on-token [{:keys [runner leaving start] :as state} token until]
+(defn- on-token [{:keys [runner leaving] :as state} token until]
   (let [state (assoc state :until until)]
     (if (or runner leaving (not (pos? (long (ms-left state)))))
       state
-      (check-later (assoc state :runner (actor/spawn-link run start token (self)))))))
+      (let [[runner ref] (actor/spawn-monitor run (select-keys state [:start :shutdown]) token (self))]
+        (check-later (assoc state :runner runner :ref ref))))))
 
-(defn- on-started [state runner pid]
-  (if (= runner (:runner state))
-    (do
-      (gs/cast leader/server-name [:runs (self) nil pid])
-      (assoc state :pid pid))
-    state))
+(defn- on-runner-down
+  "Ends as the singleton has, unless it was not started, because the leader server knows of another one or of no keeper."
+  [state why]
+  (let [state (dissoc state :runner :ref)]
+    (if (= ::not-begun why)
+      [:noreply state]
+      [:stop why state])))
 
 (defn- on-server-down
   "The node has left the cluster, or its server has failed: it may be started again."
@@ -158,17 +172,21 @@
   [why]
   (= :kill why))
 
-(defn- handle-info [[what x y _ why] {:keys [runner server] :as state}]
+(defn- on-down [{:keys [server ref] :as state} down why]
+  (cond
+    (= ref down) (on-runner-down state why)
+    (and (= server down) (not (simulation-ends? why))) [:noreply (on-server-down state)]
+    :else [:noreply state]))
+
+(defn- handle-info [[what x y _ why] state]
   (case what
     :lease [:noreply (on-lease state x)]
     :token [:noreply (on-token state x y)]
     :end [:noreply (end (assoc state :leaving true))]
     :taken [:stop [:already-started x] state]
-    ::started [:noreply (on-started state x y)]
     ::check [:noreply (check state)]
     ::enrol [:noreply (enrol state)]
-    :DOWN [:noreply (if (and (= server x) (not (simulation-ends? why))) (on-server-down state) state)]
-    :EXIT (if (= runner x) [:stop y (dissoc state :runner :pid)] [:noreply state])
+    :DOWN (on-down state x why)
     [:noreply state]))
 
 (def ^:private callbacks
@@ -215,7 +233,8 @@
 
   If the singleton ends, this process ends for the same reason. So the supervisor restarts it, with another
   token. If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time
-  :shutdown it is killed. A second process for one name on a node ends with [:already-started pid].
+  :shutdown it is killed. The same happens if this process is killed, and the next singleton starts after
+  that. A second process for one name on a node ends with [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong.
 

@@ -273,6 +273,20 @@
   (with-redefs [agreement/unfinished (constantly nil)]
     (is (= :two-leaders (first (:wrong (after-a-cut-at-a-decision)))))))
 
+(defn- with-an-old-proposal
+  "The world where a node was asked to accept that another one leads, before the leader has got its yes."
+  [world]
+  (let [view (get-in world [:states 0 :view])
+        ballot [0 (id world 1)]]
+    (assoc-in world [:states 2 :pending] {:ballot ballot
+                                          :value (assoc view :epoch (inc (long (:epoch view))) :ballot ballot :leader (id world 1))})))
+
+(deftest a-leader-does-not-give-its-lease-up-for-what-cannot-be-decided
+  (with-redefs [strike identity]
+    (let [led (later (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 1000)
+          lost (run-until (with-an-old-proposal led) #(empty? (leaders %)))]
+      (is (= [0] (leaders led) (leaders lost))))))
+
 ;; ---- nodes with another policy or lease
 
 (defn- with-odd

@@ -2,9 +2,10 @@
   "Singletons on nodes of a simulation: where they run, how they move, and what their tokens are good for."
   (:require
    [clojure.test :refer [deftest is use-fixtures]]
-   [magnetar.actor :as actor :refer [receive self]]
+   [magnetar.actor :as actor :refer [after receive self]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.policy :as policy]
    [magnetar.cluster.simulated :as simulated]
    [magnetar.cluster.singleton :as singleton]
@@ -13,6 +14,7 @@
    [magnetar.report :as report]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
+   [magnetar.sys :as sys]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
@@ -191,6 +193,76 @@
       (is (= [:a :b] apart))
       (is (#{:a :b} after)))
     (is (= [[nil :b] :b] (mt/simulate {:seed seed} (after-a-start-in-parts {:policy :static-quorum :quorum 2}))))))
+
+;; ---- keepers that are killed while their singletons go on
+
+(defn- go-on
+  "A singleton that ends by a kill only, and notes its token as often as it can."
+  [notes token]
+  (actor/flag :trap-exit true)
+  (loop []
+    (swap! notes conj token)
+    (receive [:EXIT _ _] nil (after 10 nil))
+    (recur)))
+
+(defn- start-stubborn [notes token]
+  [:ok (actor/spawn-link go-on notes token)])
+
+(defn- start-slowly
+  "Starts such a singleton, and returns it after more time than a keeper lives."
+  [notes token]
+  (let [answer (start-stubborn notes token)]
+    (scope/sleep 300)
+    answer))
+
+(defn- keep-stubborn [node start notes]
+  (keep-on node {:name :stubborn :start [start notes] :shutdown 800}))
+
+(defn- kill-keeper [node]
+  (mt/on-node node #(run! (fn [pid] (actor/exit pid :kill)) (keys (:keepers (sys/get-state leader/server-name))))))
+
+(defn- noted-by-two?
+  "Has a token been noted behind a greater one?"
+  [notes]
+  (not (apply <= 0 notes)))
+
+(defn- notes-when-killed
+  "What is noted when the keeper is killed some time after its singleton has begun."
+  [start-singleton ms]
+  (let [net (mt/network {:latency [1 20] :detector 1000})
+        notes (atom [])]
+    (start net :a {})
+    (keep-stubborn :a start-singleton notes)
+    (mt/wait-until #(seq @notes) {:timeout 30000})
+    (scope/sleep ms)
+    (kill-keeper :a)
+    (mt/wait-until #(apply not= ((juxt first peek) @notes)) {:timeout 30000})
+    (scope/sleep 300)
+    @notes))
+
+(deftest the-next-singleton-of-a-node-starts-when-the-one-of-a-killed-keeper-has-ended
+  (doseq [start-singleton [start-stubborn start-slowly]
+          ms [0 50 200 500]]
+    (is (not (noted-by-two? (mt/simulate {:seed 1} (notes-when-killed start-singleton ms)))) [start-singleton ms])))
+
+(defn- notes-when-killed-and-left
+  "What is noted when the keeper is killed, and the node then leaves."
+  []
+  (let [net (mt/network {:latency [1 20] :detector 1000})
+        notes (atom [])]
+    (run! #(start net % {}) [:a :b])
+    (mt/wait-until #(mt/on-node :b cluster/active?) {:timeout 30000})
+    (run! #(keep-stubborn % start-stubborn notes) [:a :b])
+    (mt/wait-until #(seq @notes) {:timeout 30000})
+    (kill-keeper :a)
+    (mt/on-node :a cluster/stop)
+    (mt/wait-until #(apply not= ((juxt first peek) @notes)) {:timeout 30000})
+    (scope/sleep 300)
+    @notes))
+
+(deftest a-node-leaves-when-the-singleton-of-a-killed-keeper-has-ended
+  (doseq [seed (range 5)]
+    (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when-killed-and-left)))) seed)))
 
 ;; ---- nodes with another policy or lease
 

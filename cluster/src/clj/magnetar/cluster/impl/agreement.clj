@@ -85,7 +85,7 @@
   (-> (assoc state :view view :lease-until now)
       (cond-> view (update :base min (dec (long (:epoch view))))) ; an epoch after it is no dead one
       (assoc :retry-at now)
-      (dissoc :pending :round :proposal :missing-since)))
+      (dissoc :pending :round :proposal :missing-since :clear)))
 
 (defn- dead?
   "Is it a view of before one that has died out here? One whose leader has the lease is not."
@@ -318,10 +318,12 @@
   (or (:epoch view) (apply max base (map :base answers))))
 
 (defn- unfinished
-  "A view that may have been decided, as the answers tell: the one with the greatest ballot."
-  [{:keys [view pending] :as state} answers]
+  "A view that may have been decided, as the answers tell: the one with the greatest ballot. None with a ballot less than :clear
+  was, or will be. A leader that completed it would have to release its lease before its singletons have ended."
+  [{:keys [view pending clear] :as state} answers]
   (->> (cons pending (map :pending answers))
        (filter #(and %
+                     (not (and clear (neg? (compare (:ballot %) clear))))
                      (newer? (:value %) view)
                      (or view
                          (and (< (last-epoch state answers) (long (:epoch (:value %))))
@@ -344,10 +346,13 @@
    :leader (next-leader state answers members)})
 
 (defn- renew
-  "The state of a leader to which an active part has said yes."
-  [{:keys [policy view lease-until] :as state} {:keys [sent token]} yes]
+  "The state of a leader to which an active part has said yes. None of that part has accepted a later view, and each has
+  promised not to with a lesser ballot."
+  [{:keys [policy view lease-until ballot] :as state} {:keys [sent token]} yes]
   (if (policy/active? policy (:members view) yes)
-    (-> (assoc state :lease-until (max (long lease-until) (+ (long sent) (long (sure state)))))
+    (-> (assoc state
+               :lease-until (max (long lease-until) (+ (long sent) (long (sure state))))
+               :clear ballot)
         (update :given max token))
     state))
 

@@ -3,8 +3,12 @@
   they may run. See `agreement`.
 
   A keeper of a singleton casts [:enrol keeper name], and is told [:lease until] as often as that changes, an instant of
-  the clock. It casts [:token keeper], and gets [:token token until] when the active part knows the token. It casts
-  [:runs keeper nil pid] and [:ended keeper]. It is told [:end] before this node leaves."
+  the clock. It casts [:token keeper], and gets [:token token until] when the active part knows the token. Its runner calls
+  [:begin keeper] before it starts the singleton, and casts [:runs runner nil pid]. The keeper is told [:end] before this
+  node leaves, and casts [:ended keeper].
+
+  A name gets no token while a runner or a singleton of it is alive here, and this node does not leave. So what a killed
+  keeper has left counts."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
@@ -117,8 +121,8 @@
 
 (defn- pids
   "The processes of the singletons that run here, by name."
-  [{:keys [keepers]}]
-  (into {} (keep (fn [[_ {:keys [name pid]}]] (when pid [name pid]))) keepers))
+  [{:keys [keepers running]}]
+  (into {} (keep (fn [[pid {:keys [name keeper singleton]}]] (when (and singleton (keepers keeper)) [name pid]))) running))
 
 (defn- show-pids [state]
   (assoc-in state [:core :pids] (pids state)))
@@ -138,8 +142,35 @@
       (! keeper [:lease (:lease-until (:core state))])
       (assoc-in state [:keepers keeper] {:name name :token nil}))))
 
+(defn- runs?
+  "Is a runner or a singleton of the name alive here?"
+  [{:keys [running]} name]
+  (some #(= name (:name %)) (vals running)))
+
+(defn- begin
+  "Says if the runner may start the singleton, and the state that knows of it then."
+  [{:keys [leaver] :as state} runner keeper]
+  (let [name (get-in state [:keepers keeper :name])]
+    (if (or leaver (nil? name) (not (actor/alive? keeper)) (runs? state name))
+      [false state]
+      (do
+        (actor/monitor runner)
+        [true (assoc-in state [:running runner] {:name name :keeper keeper})]))))
+
+(defn- now-runs [state runner pid]
+  (if-some [run (get-in state [:running runner])]
+    (do
+      (actor/monitor pid)
+      (-> (assoc-in state [:running pid] (assoc run :singleton true))
+          show-pids
+          (stepped [:renew])))
+    state))
+
 (defn- take-token [{:keys [core leaver] :as state} keeper]
-  (if (and (not leaver) (nil? (get-in state [:keepers keeper :token] 0)) (agreement/has-lease? core (clock/now)))
+  (if (and (not leaver)
+           (nil? (get-in state [:keepers keeper :token] 0))
+           (not (runs? state (get-in state [:keepers keeper :name])))
+           (agreement/has-lease? core (clock/now)))
     (let [state (update state :core agreement/step [:token (.getTime (environment/date))] (clock/now))]
       (-> (assoc-in state [:keepers keeper :token] (:token (:core state)))
           send-all
@@ -158,8 +189,8 @@
 
 (defn- leave-when-idle
   "Leaves the agreement when all singletons of this node have ended."
-  [{:keys [leaver core keepers] :as state}]
-  (if (and leaver (not (:leaving core)) (not-any? :ending (vals keepers)))
+  [{:keys [leaver core keepers running] :as state}]
+  (if (and leaver (not (:leaving core)) (not-any? :ending (vals keepers)) (empty? running))
     (stepped state [:leave])
     state))
 
@@ -176,7 +207,7 @@
 
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
   (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
-        state {:core core :keepers {} :reported {}}]
+        state {:core core :keepers {} :running {} :reported {}}]
     (tick-later state)
     [:ok state]))
 
@@ -195,24 +226,25 @@
       :active? [:reply (agreement/active? core (clock/now)) state]
       :whereis [:reply (whereis state x) state]
       :status [:reply (status state) state]
+      :begin (let [[answer state] (begin state pid x)] [:reply answer state])
       :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])
       [:reply [:error :unknown-request] state])))
 
 (defn- of-keeper
   "The state after a cast of a keeper that has enrolled."
-  [state what keeper pid]
+  [state what keeper]
   (case what
     :token (take-token state keeper)
-    :runs (-> (assoc-in state [:keepers keeper :pid] pid) show-pids (stepped [:renew]))
-    :ended (-> (update-in state [:keepers keeper] dissoc :pid :ending) show-pids leave-when-idle)
+    :ended (leave-when-idle (update-in state [:keepers keeper] dissoc :ending))
     state))
 
 (defn- handle-cast [message {:keys [keepers] :as state}]
-  (let [[what keeper x pid] (when (vector? message) message)]
+  (let [[what from x pid] (when (vector? message) message)]
     [:noreply
      (cond
-       (and (= :enrol what) (here? keeper)) (enrol state keeper x)
-       (contains? keepers keeper) (of-keeper state what keeper pid)
+       (and (= :enrol what) (here? from)) (enrol state from x)
+       (= :runs what) (now-runs state from pid)
+       (contains? keepers from) (of-keeper state what from)
        :else state)]))
 
 (defn- heard
@@ -224,6 +256,17 @@
       (reports/report "a message about the leader of the cluster" e)
       state)))
 
+(defn- down
+  "The state when a keeper, a runner or a singleton has ended. A keeper that asked meanwhile asks again when it hears of the lease."
+  [{:keys [core] :as state} pid]
+  (let [name (get-in state [:running pid :name])
+        state (-> (update state :keepers dissoc pid)
+                  (update :running dissoc pid)
+                  show-pids)]
+    (when-some [keeper (and name (keeper-of state name))]
+      (! keeper [:lease (:lease-until core)]))
+    (leave-when-idle state)))
+
 (defn- handle-info [message state]
   (let [[what x _ pid] (if (vector? message) message [message])]
     (case what
@@ -231,7 +274,7 @@
                (tick-later state)
                [:noreply (stepped state [:tick (connected)])])
       ::heard [:noreply (heard state x)]
-      :DOWN [:noreply (-> (update state :keepers dissoc pid) show-pids leave-when-idle)]
+      :DOWN [:noreply (down state pid)]
       [:noreply state])))
 
 (def ^:private callbacks
