@@ -14,13 +14,17 @@
   [node]
   (str (name node) "@sim"))
 
+(def cookie
+  "The cookie of the nodes."
+  "0123456789abcdef")
+
 (defn join
   "Joins the cluster on a node that runs; returns :ok or why not."
   ([net node] (join net node {}))
   ([net node options]
    (mt/on-node node #(let [[how x] (cluster/start (merge {:name (full-name node)
                                                           :network (mt/endpoint net node)
-                                                          :cookie "0123456789abcdef"}
+                                                          :cookie cookie}
                                                     options))]
                        (if (= :ok how) :ok x)))))
 

@@ -5,6 +5,7 @@
    [magnetar.actor :as actor :refer [after receive self]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.policy :as policy]
    [magnetar.cluster.simulated :as simulated]
@@ -15,7 +16,10 @@
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.sys :as sys]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.cluster.impl Cookie)
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -149,6 +153,38 @@
              (keep-teller :a)
              (mt/wait-until #(who :a) {:timeout 20000})
              [[(first (who :a)) (mt/on-node :a cluster/active?)] (cluster/active?)])))))
+
+(defn- join-without-a-leader-server
+  "Connects the node with the others, as one of an earlier version."
+  [net node]
+  (mt/start-node node)
+  (simulated/run-on node (fn []
+                           (actor/flag :trap-exit true)
+                           (Peers/setName (simulated/full-name node))
+                           (hub/start-link {:network (mt/endpoint net node)
+                                            :name (simulated/full-name node)
+                                            :cookie (.keyFor (Cookie/of simulated/cookie) "session")
+                                            :notify (fn [_])})
+                           (receive :never nil))))
+
+(defn- beside-an-earlier-node
+  "The nodes that a is connected with when it runs the singleton, and the member that joins when the node has one more server."
+  []
+  (let [net (mt/network {:latency [1 20] :detector 1000})]
+    (join-without-a-leader-server net :c)
+    (start net :a {})
+    (keep-teller :a)
+    (mt/wait-until #(who :a) {:timeout 30000})
+    (let [beside [(simulated/nodes :a) (first (who :a))]]
+      (simulated/run-on :c (fn []
+                             (leader/start-link {:name (simulated/full-name :c) :policy {:kind :keep-majority} :lease-ms 2000})
+                             (receive :never nil)))
+      (mt/wait-until #(mt/on-node :c cluster/active?) {:timeout 30000})
+      beside)))
+
+(deftest a-node-without-a-leader-server-does-not-hinder-the-first-view
+  (doseq [seed (range 3)]
+    (is (= [["c@sim"] :a] (mt/simulate {:seed seed} (beside-an-earlier-node))))))
 
 (defn- after-a-cut
   "Where the singleton runs, seen from a and from b, and whether they are active, when a was cut off from b and c."

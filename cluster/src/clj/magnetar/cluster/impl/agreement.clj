@@ -60,10 +60,10 @@
 
 ;; ---- what is said
 
-(defn- rules
+(defn rules
   "What all members of a view have to agree about from their start."
   [{:keys [policy lease]}]
-  {:policy policy :lease lease})
+  {:policy (:kind policy) :quorum (:quorum policy) :lease lease})
 
 (defn- say [{:keys [me view token] :as state} to kind m]
   (update state :out conj [to kind (assoc m :from me :to to :view view :token token :rules (rules state))]))

@@ -41,6 +41,37 @@
   []
   (into #{} (map (fn [^Peer p] [(.name p) (.creation p)])) (Peers/connected)))
 
+;; ---- servers of other nodes
+
+(defn- watch
+  "Tells the server when there is none on the node. It is a process of its own, since a monitor waits for room in the queue to the node."
+  [server [name :as node]]
+  (let [ref (actor/monitor [server-name name])]
+    (receive
+      [:DOWN ref _ _ why] (! server [::gone node why]))))
+
+(defn- watch-new
+  "The state that knows of the servers of these nodes if they are there, and of no others."
+  [{:keys [servers] :as state} nodes]
+  (run! #(actor/spawn-link watch (self) %) (sort (remove servers nodes)))
+  (assoc state :servers (into {} (map (fn [node] [node (servers node :there)])) nodes)))
+
+(defn- gone
+  "The state when the node has no server: it does not count as connected then, until its server speaks. After a lost connection it is looked at again."
+  [state node why]
+  (if (= :noconnection why)
+    (update state :servers dissoc node)
+    (assoc-in state [:servers node] :gone)))
+
+(defn- there [{:keys [servers] :as state} [_ _ {:keys [from]}]]
+  (cond-> state
+    (= :gone (servers from)) (update :servers dissoc from)))
+
+(defn- reached
+  "The nodes that have a server, as far as this one knows."
+  [{:keys [servers]}]
+  (into #{} (keep (fn [[node what]] (when (= :there what) node))) servers))
+
 ;; ---- what the state makes others do
 
 (defn- send-all
@@ -76,12 +107,12 @@
 
 (defn- shown
   "The rules as the option :split-brain has them."
-  [{{:keys [kind quorum]} :policy lease :lease}]
-  (cond-> {:policy kind :lease (quot (long lease) 1000000)}
+  [{:keys [policy quorum lease]}]
+  (cond-> {:policy policy :lease (quot (long lease) 1000000)}
     quorum (assoc :quorum quorum)))
 
 (defn- tell-of-stranger [{:keys [core]} name rules]
-  (let [ours (shown core)
+  (let [ours (shown (agreement/rules core))
         theirs (shown rules)]
     (reports/report "the option :split-brain of the cluster"
                     (ex-info (str "The node " name " has :split-brain " theirs ", and this node, " (first (:me core)) ", has " ours
@@ -205,9 +236,13 @@
 (defn- tick-later [{:keys [core]}]
   (actor/send-after (quot (long (:tick core)) 1000000) (self) ::tick))
 
+(defn- tick [state]
+  (let [state (watch-new state (connected))]
+    (stepped state [:tick (reached state)])))
+
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
   (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
-        state {:core core :keepers {} :running {} :reported {}}]
+        state {:core core :servers {} :keepers {} :running {} :reported {}}]
     (tick-later state)
     [:ok state]))
 
@@ -251,7 +286,7 @@
   "The state after a message of another node. One that is not understood here, as of another version, is reported and dropped."
   [state message]
   (try
-    (stepped state [:heard message])
+    (stepped (there state message) [:heard message])
     (catch RuntimeException e
       (reports/report "a message about the leader of the cluster" e)
       state)))
@@ -268,12 +303,13 @@
     (leave-when-idle state)))
 
 (defn- handle-info [message state]
-  (let [[what x _ pid] (if (vector? message) message [message])]
+  (let [[what x y pid] (if (vector? message) message [message])]
     (case what
       ::tick (do
                (tick-later state)
-               [:noreply (stepped state [:tick (connected)])])
+               [:noreply (tick state)])
       ::heard [:noreply (heard state x)]
+      ::gone [:noreply (gone state x y)]
       :DOWN [:noreply (down state pid)]
       [:noreply state])))
 
