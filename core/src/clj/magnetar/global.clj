@@ -329,14 +329,24 @@
 (defn- unlock-on [nodes id pid]
   (doall (on-nodes nodes #(tables/unlock id pid) [:unlock id pid])))
 
+(defn- agreed?
+  "Have all nodes locked it? Throws if one of them cannot read the lock."
+  [id answers]
+  (doseq [[_ answer] answers :when (vector? answer)]
+    (arguments/misuse :magnetar/bad-lock
+                      (str "The lock " (arguments/show id) " cannot be set in this cluster: " (second answer)
+                           " Use a resource and a requester that all nodes can read.")
+                      {:value id}))
+  (every? second answers))
+
 (defn- lock-on
   "Locks the first node, which decides among requesters, then the others. True if all agree, else nothing is locked."
   [nodes id pid]
   (let [locked (volatile! [])
         lock (fn [some-nodes]
                (let [answers (doall (on-nodes some-nodes #(tables/lock-here id pid) [:lock id pid]))]
-                 (vswap! locked into (keep (fn [[node yes?]] (when yes? node))) answers)
-                 (every? second answers)))
+                 (vswap! locked into (keep (fn [[node answer]] (when (true? answer) node))) answers)
+                 (agreed? id answers)))
         done? (volatile! false)]
     (try
       (vreset! done? (and (lock (take 1 nodes)) (lock (rest nodes))))
@@ -360,7 +370,8 @@
 
   Blocks until all nodes have answered, and between attempts for a time that is drawn, up to a second.
 
-  Throws a magnetar.MisuseException outside of processes.
+  Throws a magnetar.MisuseException outside of processes, and if a node cannot read the lock. Then no node has
+  locked it.
 
   Cancellation: ends the wait. Nodes that have locked it unlock it. A node whose answer is awaited keeps it
   locked until this process ends.
@@ -390,6 +401,8 @@
 (defn del-lock
   "Unlocks a resource on nodes, which this process has locked; returns true.
 
+  A node that cannot read the lock does not have it.
+
   Blocks until the nodes have answered.
 
   Options:
@@ -414,7 +427,7 @@
 
   Blocks as `set-lock` does.
 
-  Throws what f throws. Then it is unlocked.
+  Throws what f throws, and then it is unlocked. Throws what `set-lock` throws, and then f is not called.
 
   Options:
     :nodes    as in `set-lock`

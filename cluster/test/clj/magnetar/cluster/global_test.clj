@@ -9,16 +9,19 @@
    [magnetar.cluster.impl.global.request :as request]
    [magnetar.cluster.impl.global.table :as table]
    [magnetar.cluster.impl.global.talk :as talk]
+   [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.simulated :refer [in-process join]]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.global :as global]
+   [magnetar.impl.actor.global :as tables]
    [magnetar.impl.environment :refer [shuffled]]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
+   (magnetar.cluster.impl Cookie)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process Peers Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -231,18 +234,87 @@
 
 (defrecord ^:private Order [number])
 
+(def ^:private with-orders
+  {:extensions [(etf/record-extension :my/order Order map->Order)]})
+
+(defn- on-one-that-reads-orders
+  "The value of (f net) in a simulation with the connected nodes a, which can read orders, and b, which cannot. `before` is called before they join."
+  ([f] (on-one-that-reads-orders (fn [] nil) f))
+  ([before f]
+   (:value (mt/simulate* {:seed 1}
+             (fn []
+               (let [net (mt/network)]
+                 (run! mt/start-node [:a :b])
+                 (before)
+                 (join net :a with-orders)
+                 (join net :b)
+                 (await-connected [:a :b])
+                 (f net)))))))
+
+(defn- misuse-of
+  "What the misuse says that f throws."
+  [f]
+  (try (f) (catch IllegalArgumentException e (ex-message e))))
+
 (deftest a-name-that-only-one-node-has-an-extension-for-is-refused
-  (let [run (mt/simulate* {:seed 1}
-              (fn []
-                (let [net (mt/network)]
-                  (run! mt/start-node [:a :b])
-                  (join net :a {:extensions [(etf/record-extension :my/order Order map->Order)]})
-                  (join net :b)
-                  (await-connected [:a :b])
-                  [(mt/on-node :a #(try (global/register-name (->Order 1) (idle)) (catch IllegalArgumentException e (ex-message e))))
-                   (register-idle :a :another)])))]
-    (is (re-find #"cannot be registered in this cluster: the node b@sim cannot read it" (first (:value run))))
-    (is (= :yes (second (:value run))))))
+  (let [[refused answer] (on-one-that-reads-orders
+                           (fn [_]
+                             [(mt/on-node :a (fn [] (misuse-of #(global/register-name (->Order 1) (idle)))))
+                              (register-idle :a :another)]))]
+    (is (re-find #"cannot be registered in this cluster: the node b@sim cannot read it" refused))
+    (is (= :yes answer))))
+
+(deftest a-name-that-the-node-of-the-process-cannot-read-is-refused
+  (let [[order function later] (on-one-that-reads-orders
+                                 (fn [_]
+                                   (start-server :b :starter)
+                                   (mt/on-node :a
+                                     (in-process
+                                       (fn []
+                                         (let [pid (gs/call [:starter "b@sim"] :start)
+                                               answer #(misuse-of (fn [] (global/register-name % pid)))]
+                                           (mapv answer [(->Order 1) identity :later])))))))]
+    (is (re-find #"cannot be registered in this cluster: the node b@sim cannot read it" order))
+    (is (re-find #"cannot be registered in this cluster: it cannot be sent to the node b@sim" function))
+    (is (= :yes later))))
+
+(deftest an-unread-name-of-before-the-cluster-is-in-the-way-of-nothing
+  (is (= [["b@sim" nil] :ok :ok "a@sim" :ok]
+         (on-one-that-reads-orders
+           (fn []
+             (mt/on-node :a #(do (global/register-name (->Order 1) (idle))
+                                 (global/register-name :early (idle)))))
+           (fn [_]
+             (let [synced (mt/on-node :b global/sync)
+                   early (home :b :early)]
+               [[(when early "b@sim") (mt/on-node :b #(some #{(->Order 1)} (global/registered-names)))]
+                (mt/on-node :a #(global/unregister-name (->Order 1)))
+                synced
+                early
+                (mt/on-node :a global/sync)]))))))
+
+;; ---- sync
+
+(deftest a-node-without-a-server-of-names-is-not-waited-for
+  (is (= [["b@sim"] :ok :yes]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (run! mt/start-node [:a :b])
+             (mt/on-node :b (fn []
+                              (spawn (fn []
+                                       (actor/flag :trap-exit true)
+                                       (Peers/setName "b@sim")
+                                       (hub/start-link {:network (mt/endpoint net :b)
+                                                        :name "b@sim"
+                                                        :cookie (.keyFor (Cookie/of "0123456789abcdef") "session")
+                                                        :notify (constantly nil)})
+                                       (receive :never nil)))
+                              nil))
+             (join net :a)
+             (await-nodes :a 1)
+             [(mt/on-node :a cluster/nodes)
+              (mt/on-node :a global/sync)
+              (register-idle :a :leader)])))))
 
 ;; ---- a name that two processes have
 
@@ -418,6 +490,42 @@
                (end pid)
                (mt/wait-until #(= 2 (count @answers)) {:timeout 20000})
                @answers))))))
+
+(deftest a-lock-that-a-node-cannot-read-is-refused-and-stays-nowhere
+  (doseq [[resource why] [[(->Order 1) #"^The lock .* cannot be set in this cluster: the node b@sim cannot read it. Use a resource"]
+                          [identity #"^The lock .* cannot be set in this cluster: it cannot be sent to the node b@sim: "]
+                          [(nth (iterate vector []) 300) #"^The lock .* cannot be set in this cluster: it cannot be sent to the node b@sim: "]]]
+    (let [[refused aborted del other locks]
+          (on-one-that-reads-orders
+            (fn [_]
+              (mt/on-node :a
+                (in-process
+                  (fn []
+                    (let [id [resource (self)]]
+                      [(misuse-of #(global/set-lock id))
+                       (misuse-of #(global/trans id (fn [] :called)))
+                       (global/del-lock id)
+                       (global/set-lock [resource :another] {:nodes ["a@sim"] :retries 0})
+                       (mt/on-node :b (fn [] @(tables/locks)))]))))))]
+      (is (re-find why refused))
+      (is (re-find why aborted))
+      (is (= [true true {}] [del other locks])))))
+
+(deftest a-lock-that-the-third-node-cannot-read-is-set-on-no-other
+  (let [[refused others] (:value (mt/simulate* {:seed 1}
+                                   (fn []
+                                     (let [net (mt/network)]
+                                       (run! mt/start-node [:a :b :c])
+                                       (run! #(join net % with-orders) [:a :b])
+                                       (join net :c)
+                                       (await-connected [:a :b :c])
+                                       (mt/on-node :b
+                                         (in-process
+                                           (fn []
+                                             [(misuse-of #(global/set-lock [(->Order 1) (self)]))
+                                              (mapv #(mt/on-node % (fn [] @(tables/locks))) [:a :b :c])])))))))]
+    (is (re-find #"the node c@sim cannot read it" refused))
+    (is (= [{} {} {}] others))))
 
 (deftest a-name-can-be-registered-while-locks-are-held
   (is (= [:yes :no true]
@@ -631,7 +739,7 @@
       (is-found names-hold))))
 
 (deftest a-node-that-is-told-nothing-while-it-connects-is-found
-  (with-redefs [talk/tell-all (fn [state content] (run! #(talk/tell state % content) (talk/peers state)))]
+  (with-redefs [talk/listeners (fn [state] (set (talk/peers state)))]
     (is-found gone-while-connecting?)))
 
 (deftest a-reservation-that-others-may-have-too-is-found

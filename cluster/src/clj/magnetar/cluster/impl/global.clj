@@ -20,6 +20,7 @@
   (:require
    [magnetar.actor :as actor :refer [! self]]
    [magnetar.cluster.impl.claims :as claims]
+   [magnetar.cluster.impl.global.question :as question]
    [magnetar.cluster.impl.global.request :as request]
    [magnetar.cluster.impl.global.table :as table]
    [magnetar.cluster.impl.global.talk :as talk]
@@ -39,19 +40,37 @@
 
 ;; ---- nodes that come and go
 
+(defn- tell-claims
+  "Tells the server of the node some claims; returns in how many messages. What cannot be written is reported, and left out."
+  [state node told]
+  (try
+    (talk/tell-strictly state node [:claims (vec told)])
+    1
+    (catch Exception _
+      (count (filterv #(talk/tell state node [:claims [%]]) told)))))
+
+(defn- tell-all-claims
+  "Tells the server of the node all claims of this one, and in how many messages."
+  [{:keys [own] :as state} node batch]
+  (let [told (for [[name claim] own] [name (claims/told claim)])
+        messages (transduce (map #(tell-claims state node %)) + (partition-all batch told))]
+    (talk/tell state node [:told-all messages])))
+
 (defn- greet
-  "The state after the server of the node was told all claims of this one. What cannot be written is reported, and left out."
-  [{:keys [own] :as state} node]
-  (let [state (update state :greeted conj node)
-        told (for [[name claim] own] [name (claims/told claim)])]
+  "The state after the server of the node was told all claims of this one."
+  [state node]
+  (let [state (update state :greeted conj node)]
     (talk/tell state node [:hello])
-    (doseq [part (partition-all batch told)]
-      (try
-        (talk/tell-strictly state node [:claims (vec part)])
-        (catch Exception _
-          (run! #(talk/tell state node [:claims [%]]) part))))
-    (talk/tell state node [:told-all])
+    (tell-all-claims state node batch)
     state))
+
+(defn- tell-singly
+  "Tells the node each claim in a message of its own: it could not read one of several."
+  [{:keys [own] :as state} node]
+  (doseq [[name claim] own]
+    (tell-claims state node [[name (claims/told claim)]]))
+  (talk/tell state node [:told-all nil])
+  state)
 
 (defn- lost
   "The state without the node."
@@ -129,14 +148,20 @@
        (every? #(or (contains? absent %) (get-in peers [% :told-all?]))
                (map #(.name ^Peer %) (Peers/connected)))))
 
-(defn- answer-syncs
-  "Begins the answers to the calls of sync: all peers have to have nothing to decide."
+(defn- begin-answers
+  "Answers the calls of sync when all peers have nothing to decide."
   [{:keys [syncs] :as state}]
-  (if (and (seq syncs) (told-all? state))
-    (talk/tell-and-wait (assoc state :syncs []) (talk/peers state) (fn [ref] [:ping ref])
-                        (fn [state]
-                          (run! #(gs/reply % :ok) syncs)
-                          state))
+  (talk/tell-and-wait (assoc state :syncs []) (talk/peers state) (fn [ref] [:ping ref])
+                      (fn [state]
+                        (run! #(gs/reply % :ok) syncs)
+                        state)))
+
+(defn- answer-syncs
+  "Begins the answers to the calls of sync, if all connected nodes have told their claims. A node may have no server of names."
+  [{:keys [syncs] :as state}]
+  (if (seq syncs)
+    (let [state (request/probe-unknown state)]
+      (cond-> state (told-all? state) begin-answers))
     state))
 
 (defn- settle [state]
@@ -145,14 +170,26 @@
 ;; ---- messages of other servers
 
 (defn- put-all [state node told]
-  (reduce (fn [state [name claim]] (table/told state node name claim)) state told))
+  (reduce (fn [state [name claim]] (table/told state node name claim))
+          (update-in state [:peers node :read-parts] (fnil inc 0))
+          told))
 
-(defn- question
+(defn- told-all
+  "The state when the node has sent its claims in so many messages. If one of them could not be read here, the node is asked to send each claim
+  in a message of its own."
+  [state node messages]
+  (if (contains? #{nil (get-in state [:peers node :read-parts] 0)} messages)
+    (request/advance-all (assoc-in state [:peers node :told-all?] true))
+    (do
+      (talk/tell state node [:singly])
+      state)))
+
+(defn- answer-question
   "Reserves the name, and answers."
   [state node ref name force? asks]
   (let [[state answer] (request/reserve state name {:ref ref :node node :force? force? :asks (set asks)})]
     (talk/tell state node [:answer ref name answer])
-    (assoc-in state [:peers node :read] ref)))
+    state))
 
 (defn- tell-unread [state node ref]
   (when-not (= ref (get-in state [:peers node :read]))
@@ -174,13 +211,13 @@
   [state node [kind a b c d]]
   (case kind
     :claims (put-all state node a)
-    :told-all (request/advance-all (assoc-in state [:peers node :told-all?] true))
+    :told-all (told-all state node a)
     :claim (-> (table/told state node a b) (request/claimed a node) (acknowledge node c))
     :gone (-> (table/ended state node a b) (acknowledge node c))
-    :reserve (question state node a b c d)
+    :reserve (answer-question state node a b c d)
     :asked (tell-unread state node a)
     :answer (request/answered state node a b c)
-    :unread (request/unread state node a)
+    :unread (-> (request/unread state node a) (talk/acknowledged a node))
     :release (request/unreserve state a)
     :unregister (unregister-own state node a b)
     :contest (table/confirm state node a b c)
@@ -191,11 +228,21 @@
     :done (talk/acknowledged state a node)
     state))
 
+(defn- reference
+  "The reference of a message that has an answer, after which the node is asked by :asked."
+  [[kind a _ c]]
+  (case kind
+    (:reserve :unregister :ping) a
+    (:claim :gone) c
+    nil))
+
 (defn- handled
   "The state after a message of a peer. One that is not understood here, as of another version, is reported and dropped."
   [state node content]
   (try
-    (handle state node content)
+    (let [ref (reference content)]
+      (cond-> (handle state node content)
+        ref (assoc-in [:peers node :read] ref)))
     (catch RuntimeException e
       (reports/report (str "a message about global names of the node " node) e)
       state)))
@@ -205,13 +252,14 @@
     (cond
       (not (and node (vector? content))) state
       (= :hello (first content)) (greeted state node from)
+      (= :singly (first content)) (tell-singly state node) ; its :hello may be on its way
       (= from (talk/peer state node)) (handled state node content)
       :else state))) ; of a connection that has ended
 
 ;; ---- the server
 
 (defn- init [{:keys [name]}]
-  (tables/serve (self) (fn [nodes request] (first (gs/multi-call nodes talk/server-name request))))
+  (tables/serve (self) question/ask)
   [:ok (table/adopt {:me name
                      :peers {}
                      :greeted #{}
@@ -237,14 +285,15 @@
     (talk/tell-and-wait state others (fn [ref] [:unregister ref name]) dropped)))
 
 (defn- handle-call [request from state]
-  (let [[kind a b c d] (when (vector? request) request)]
+  (let [[kind a b c d ref] (when (vector? request) request)]
   (case kind
-    :register [:noreply (request/register state a {:from from :pid b :resolve c :force? d})]
+    :register [:noreply (request/register state a {:from from :pid b :resolve c :force? d :question ref})]
     :unregister [:noreply (settle (unregister state from a))]
     :adopt [:reply :ok (settle (table/adopt state))]
     :sync [:noreply (settle (update state :syncs conj from))]
     :lock (let [[answer state] (lock state a b)] [:reply answer state])
     :unlock [:reply true (unlock state a b)]
+    :waiting? [:reply (request/waiting? state a) state]
     [:reply :unknown-request state])))
 
 (defn- down [{:keys [monitors probes lockers deciding peers] :as state} ref pid why]

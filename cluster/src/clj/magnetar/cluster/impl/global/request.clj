@@ -53,6 +53,12 @@
     state
     (assoc-in state [:probes (actor/monitor [talk/server-name node])] node)))
 
+(defn probe-unknown
+  "The same for all connected nodes of which that is not known."
+  [{:keys [absent] :as state}]
+  (transduce (comp (map #(.name ^Peer %)) (remove absent) (remove #(talk/peer state %)))
+             (completing probe) state (Peers/connected)))
+
 ;; ---- reservations of this node
 
 (defn- seen?
@@ -213,6 +219,11 @@
 (defn- start [state name]
   (-> (change state name assoc :ref (actor/make-ref) :granted #{} :asked #{} :over #{} :tries 0 :since (clock/now))
       (advance name)))
+
+(defn waiting?
+  "Does a request wait that has come with this reference?"
+  [{:keys [queues]} question]
+  (boolean (some (fn [{:keys [active waiting]}] (some (comp #{question} :question) (cons active waiting))) (vals queues))))
 
 (defn register
   "The state with the request {:from :pid :resolve :force?}, behind others for the name."

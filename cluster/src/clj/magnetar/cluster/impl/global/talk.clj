@@ -43,17 +43,24 @@
   (some-> (address state node) address/target (Send/signal (message content))))
 
 (defn tell
-  "The same; what cannot be written is reported."
+  "The same; what cannot be written is reported. Returns true if it was written."
   [state node content]
   (try
     (tell-strictly state node content)
+    true
     (catch Exception e
-      (reports/report "a global name that other nodes cannot be told" e))))
+      (reports/report "a global name that other nodes cannot be told" e)
+      false)))
+
+(defn listeners
+  "The nodes that know the claims of this one, or are just told them."
+  [{:keys [greeted] :as state}]
+  (into greeted (peers state)))
 
 (defn tell-all
   "Sends the content to all nodes that know the claims of this one, or are just told them."
-  [{:keys [greeted] :as state} content]
-  (run! #(tell state % content) (into greeted (peers state))))
+  [state content]
+  (run! #(tell state % content) (listeners state)))
 
 ;; ---- waits
 
@@ -74,19 +81,24 @@
     (assoc-in state [:waits ref] {:left (set nodes) :then then})
     (then state)))
 
+(defn- ask
+  "Sends the content with the reference to the nodes, and a second message behind it. By that a node notices that it
+  could not read the first. Returns the nodes that it was written for."
+  [state nodes ref content]
+  (filterv #(and (tell state % content) (tell state % [:asked ref])) nodes))
+
 (defn tell-and-wait
-  "Sends (content ref) to the nodes, and waits for their answers."
+  "Sends (content ref) to the nodes, and waits for the answers of all that can read it."
   [state nodes content then]
   (let [ref (actor/make-ref)]
-    (run! #(tell state % (content ref)) nodes)
-    (wait-for state nodes ref then)))
+    (wait-for state (ask state nodes ref (content ref)) ref then)))
 
 (defn tell-all-and-wait
   "The same for all nodes, of which the peers have to answer."
   [state content then]
-  (let [ref (actor/make-ref)]
-    (tell-all state (content ref))
-    (wait-for state (peers state) ref then)))
+  (let [ref (actor/make-ref)
+        asked (ask state (listeners state) ref (content ref))]
+    (wait-for state (filter #(peer state %) asked) ref then)))
 
 (defn lost
   "The state without the node in any wait."
