@@ -280,7 +280,7 @@
   (doseq [[operation call] {"async" #(tasks/async :tasks inc 1)
                             "async-nolink" #(tasks/async-nolink :tasks + 1 2)
                             "start-child" #(apply tasks/start-child* [:tasks {:restart :transient} forever])}]
-    (is (str/starts-with? (refused call) (str "`" operation "` takes a function without arguments, then options, as in (" operation
+    (is (str/starts-with? (refused call) (str "`" operation "` takes a function, then options, as in (" operation
                                               " :tasks #(fetch url) {:shutdown 1000})"))))
   (testing "async-opt is gone"
     (is (= [:magnetar/removed (str "`async-opt` was removed: write (tasks/async supervisor #(f x) options), or `async-nolink` "

@@ -11,12 +11,16 @@
   tasks     async async-nolink async-stream async-stream-nolink; start-child, whose value is not awaited
   children  children terminate-child
 
-  A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see the context values of
+  A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. It may be on another node of a
+  cluster, as [name node]. Its tasks see the context values of
   their caller over those of the supervisor, and the root values of dynamic vars. The names follow Elixir's
   module Task.Supervisor.
 
   Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
@@ -27,7 +31,7 @@
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -52,6 +56,41 @@
    (arguments/options "start-link" [:name :max-children :intensity :period] options)
    (sup/start-link (assoc (dissoc options :name) :strategy :dynamic) (select-keys options [:name]))))
 
+;; ---- supervisors on other nodes: the server of this name asks them to start work of theirs
+
+(def ^:private server-there :magnetar.cluster/tasks)
+
+(defn- elsewhere
+  "[node supervisor] of a supervisor on another node, as that node knows it; nil of one on this node."
+  [supervisor]
+  (let [[kind [plain node]] (when (vector? supervisor) (address/parts supervisor))
+        pid (if (= :via kind) (address/find-pid supervisor) supervisor)]
+    (cond
+      (= :remote kind) [node plain]
+      (and (instance? Pid pid) (nodes/elsewhere? pid)) [(nodes/name-of pid) pid])))
+
+(defn- check-var [operation f]
+  (when-not (or (var? f) (qualified-symbol? f))
+    (arguments/misuse :magnetar/not-a-var
+                      (str "`" operation "` of a supervisor on another node wants a var, since functions do not travel, as in (" operation
+                           " [:workers \"b@shop\"] #'my.work/fetch {:args [url]}); this is " (arguments/show f) ".")
+                      {:value f})))
+
+(defn- child-there
+  "As `child`, of a supervisor on another node."
+  [operation [node supervisor] site f args owner options]
+  (check-var operation f)
+  (if node
+    (gs/call [server-there node]
+             [:start {:supervisor supervisor
+                      :site site
+                      :work (into [(symbol f)] args)
+                      :owner owner
+                      :callers (work/callers-from-here)
+                      :options options}]
+             {:timeout :infinity})
+    [:error :noconnection]))
+
 ;; ---- tasks
 
 (defn- spawn-child
@@ -62,34 +101,57 @@
 (defn- child [supervisor site body options]
   (sup/start-child supervisor (merge {:restart :temporary} options {:start [spawn-child site body]})))
 
+(defn ^:no-doc start-for
+  "Starts f for a process of another node: for the owner of a task, or without one as `start-child`. The answer of the supervisor."
+  [supervisor site f owner callers options]
+  (child supervisor site
+         (context/carried (if owner (work/for-owner owner callers f nil) (work/called-by callers f)))
+         options))
+
 (defn- check-shutdown [operation {:keys [shutdown] :as options}]
   (when (contains? options :shutdown)
     (arguments/shutdown operation shutdown)))
 
+(defn- not-started [supervisor site why]
+  (let [[how sentence] (when (vector? why) why)]
+    (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": "
+                                (if (= :refused how) sentence (str (arguments/show why) ".")))
+             {:magnetar/reason :magnetar/task-not-started :reason why :supervisor supervisor}))))
+
 (defn- async-in [operation supervisor site f args link? options]
-  (let [[how x] (child supervisor site (context/carried (work/child-body operation f args)) options)]
+  (let [options (dissoc options :args)
+        [how x] (if-some [there (elsewhere supervisor)]
+                  (child-there operation there site f args (.pid (LocalProcess/require operation)) options)
+                  (child supervisor site (context/carried (work/child-body operation f args)) options))]
     (cond
       (= :ok how) (work/adopt site x link?)
       (= :max-children x) (throw (work/too-many supervisor))
-      :else (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (arguments/show x) ".")
-                     {:magnetar/reason :magnetar/task-not-started :reason x :supervisor supervisor})))))
+      :else (not-started supervisor site x))))
+
+(defn- check-args [operation {:keys [args]}]
+  (when-not (or (nil? args) (sequential? args))
+    (arguments/misuse :magnetar/bad-option
+                      (str "`" operation "`: :args is a list of arguments of the function, as in {:args [url]}; this is " (arguments/show args) ".")
+                      {:path [:args] :value args})))
 
 (defn- options-of
-  "The options among what comes behind the function of a task, which is called without arguments."
+  "The options among what comes behind the function of a task."
   [operation known f [options :as more]]
   (when (or (next more) (not (or (nil? options) (map? options))) (map? f))
     (arguments/misuse :magnetar/bad-options
-                      (str "`" operation "` takes a function without arguments, then options, as in (" operation
+                      (str "`" operation "` takes a function, then options, as in (" operation
                            " :tasks #(fetch url) {:shutdown 1000}); this is " (arguments/show (vec (cons f more))) ".")
                       {:arguments (vec (cons f more))}))
   (arguments/options operation known options)
   (check-shutdown operation options)
+  (check-args operation options)
   options)
 
 (defn ^:no-doc async-at
   "`async*`, with the task named after the site."
   [site supervisor f & more]
-  (async-in "async" supervisor site f nil true (options-of "async" [:shutdown] f more)))
+  (let [{:keys [args] :as options} (options-of "async" [:args :shutdown] f more)]
+    (async-in "async" supervisor site f args true options)))
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async*
   "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`.
@@ -100,22 +162,28 @@
 (defmacro async
   "Lets the supervisor start a task that calls f, linked to this process as well.
 
-  f has no arguments.
+  The supervisor may be on another node. Functions do not travel, so f is then a var of both nodes, or the
+  symbol of one there, and among the :spawnable of that node. If the node is lost, the task has died with the
+  reason :noconnection.
 
   Returns the task, for `magnetar.task/await`.
 
   Blocks until the supervisor has started it.
 
-  Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`; an
-  IllegalStateException if it has :max-children tasks already.
+  Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`, or if its node
+  refuses f; an IllegalStateException if it has :max-children tasks already.
+
+  Cancellation: a task of another node that has started nevertheless does nothing, and ends with this process.
 
   Options:
+    :args      the arguments of f. Default []
     :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: a duration,
                :infinity or :brutal-kill. Default 5000 ms
 
   Example:
 
     (task/await (tasks/async :tasks #(fetch url))) ;=> page
+    (task/await (tasks/async [:tasks \"b@shop\"] #'fetch {:args [url]})) ;=> page
 
   See also `async-nolink`, and `async*`, the function: it can be mapped and applied, and `with-redefs` of it
   reaches every call.
@@ -129,7 +197,8 @@
 (defn ^:no-doc async-nolink-at
   "`async-nolink*`, with the task named after the site."
   [site supervisor f & more]
-  (async-in "async-nolink" supervisor site f nil false (options-of "async-nolink" [:shutdown] f more)))
+  (let [{:keys [args] :as options} (options-of "async-nolink" [:args :shutdown] f more)]
+    (async-in "async-nolink" supervisor site f args false options)))
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async-nolink*
   "Does what `async-nolink` does, as a function; see `async*`."
@@ -185,7 +254,7 @@
   "Returns the results of (f x) for each x of coll, a task of the supervisor each.
 
   Like `magnetar.task/async-stream`, except that the supervisor starts the tasks. They are linked to this
-  process as well.
+  process as well. With a supervisor on another node f is a var, as in `async`.
 
   Options:
     :shutdown  as in `async`
@@ -233,7 +302,11 @@
   "`start-child*`, with the process named after the site."
   [site supervisor f & more]
   (work/check-function "start-child" f)
-  (child supervisor site (work/with-callers f) (options-of "start-child" [:restart :shutdown] f more)))
+  (let [{:keys [args] :as options} (options-of "start-child" [:args :restart :shutdown] f more)
+        options (dissoc options :args)]
+    (if-some [there (elsewhere supervisor)]
+      (child-there "start-child" there site f args nil options)
+      (child supervisor site (work/with-callers #(apply f args)) options))))
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} start-child*
   "Does what `start-child` does, as a function; see `async*`."
@@ -242,13 +315,14 @@
 (defmacro start-child
   "Lets the supervisor start a process that calls f, whose value is not awaited.
 
-  f has no arguments.
+  With a supervisor on another node f is a var, as in `async`.
 
-  Returns [:ok pid], or [:error :max-children].
+  Returns [:ok pid], or [:error :max-children]. If another node refuses f, [:error [:refused sentence]].
 
   Blocks until the supervisor has started it.
 
   Options:
+    :args      the arguments of f. Default []
     :restart   as in a child spec. Default :temporary
     :shutdown  as in `async`
 

@@ -6,6 +6,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.request :as request]
@@ -50,7 +51,9 @@
                 (catch Throwable t
                   (throw (if (Hosting/isContinue t) (proc-lib/going-on t #(answer ref %)) t))))]))
 
-(defn- work [owner callers f args]
+(defn for-owner
+  "The body of a task, which answers to the owner, on whatever node that is."
+  [owner callers f args]
   (fn []
     (actor/pput ::callers callers)
     (let [ref (told-to-go owner)]
@@ -75,17 +78,27 @@
   [site f args]
   (check-function "async" f)
   (let [owner (.pid (LocalProcess/require "async"))
-        work (work owner (callers-of-new owner) f args)]
-    (introduce owner site (proc-lib/spawn-with "async" site {:link true} work))))
+        body (for-owner owner (callers-of-new owner) f args)]
+    (introduce owner site (proc-lib/spawn-with "async" site {:link true} body))))
+
+(defn callers-from-here
+  "The callers of what this process starts."
+  []
+  (if-some [process (LocalProcess/current)]
+    (callers-of-new (.pid process))
+    []))
+
+(defn called-by
+  "f, which has these callers in whatever process it is called."
+  [callers f]
+  (fn []
+    (actor/pput ::callers callers)
+    (f)))
 
 (defn with-callers
   "f, which knows this process as its caller, in whatever process it is called."
   [f]
-  (let [starter (some-> (LocalProcess/current) .pid)
-        callers (if starter (callers-of-new starter) [])]
-    (fn []
-      (actor/pput ::callers callers)
-      (f))))
+  (called-by (callers-from-here) f))
 
 (defn start
   "Starts f in a process whose value is not awaited."
@@ -98,7 +111,7 @@
   [operation f args]
   (check-function operation f)
   (let [owner (.pid (LocalProcess/require operation))]
-    (work owner (callers-of-new owner) f args)))
+    (for-owner owner (callers-of-new owner) f args)))
 
 (defn adopt
   "Makes the process, which a supervisor has started, a task of this one."
@@ -126,8 +139,10 @@
     me))
 
 (defn- doing [{:keys [pid]}]
-  (let [{:keys [current-function waits-for since-ms]} (actor/process-info pid)]
+  (let [there? (nodes/elsewhere? pid)
+        {:keys [current-function waits-for since-ms]} (when-not there? (actor/process-info pid))]
     (cond
+      there? (str " It is on the node " (nodes/name-of pid) ".")
       waits-for (str " It waits for " waits-for (when current-function (str " in " current-function)) ", since " since-ms " ms.")
       current-function (str " It is in " current-function ".")
       :else "")))

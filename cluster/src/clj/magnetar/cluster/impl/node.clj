@@ -11,6 +11,7 @@
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.questions :as questions]
    [magnetar.cluster.impl.status :as status]
+   [magnetar.cluster.impl.tasks :as tasks]
    [magnetar.cluster.impl.trees :as trees]
    [magnetar.gen-server :as gs]
    [magnetar.impl.inspect.cluster :as inspect]
@@ -28,7 +29,7 @@
 
 (def ^:private services
   "Starts of the processes that join what this node knows with what the others know. Each returns a pid, linked to this one."
-  [groups/start-link trees/start-link])
+  [groups/start-link trees/start-link tasks/start-link])
 
 (def ^:private restart-ms
   "How long a service that has failed is missing."

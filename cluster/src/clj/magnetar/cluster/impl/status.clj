@@ -99,6 +99,13 @@
 
 ;; ---- reading
 
+(defn work
+  "The function that does what another node wants, as [symbol & arguments]; throws why not."
+  [what]
+  (if-some [^Streams streams (:streams @(known))]
+    (.work streams nil what)
+    (throw (ex-info "This node has left its cluster." {}))))
+
 (defn- ms-since [at]
   (quot (- (clock/now) (long at)) 1000000))
 
