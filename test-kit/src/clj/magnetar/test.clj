@@ -4,7 +4,7 @@
   simulate        runs a body under a seeded scheduler, in virtual time
   check           runs it under many schedules, and shrinks what fails
   start-node, on-node, crash-node, restart-node, nodes   machines of a simulation
-  network, endpoint, cut, heal, slow   a network between them
+  network, endpoint, cut, heal, slow, end-faults   a network between them
   with-virtual-clock, now   real threads, but time passes when they all wait
   await-down, eventually    wait with a limit, and without sleeping
   restart-storm   kills the children of a supervisor again and again
@@ -327,7 +327,7 @@
 
     (def net (mt/network {:latency [1 5]}))
 
-  See also `endpoint`, `cut`."
+  See also `endpoint`, `cut`, `end-faults`."
   {:added "0.2"}
   ([] (network nil))
   ([options] (network/make options)))
@@ -381,7 +381,7 @@
 
     (mt/heal net)
 
-  See also `cut`."
+  See also `cut`, `end-faults`."
   {:added "0.2"}
   ([network] (network/heal network))
   ([network from to] (heal network from to nil))
@@ -402,6 +402,25 @@
   {:added "0.2"}
   [network from to options]
   (network/slow network from to options))
+
+(defn end-faults
+  "Undoes all cuts, and lets no more faults strike the network; returns nil.
+
+  The faults are :cut-link and :flap of `simulate` and `check`. Other faults go on, and `cut` cuts as before.
+  Nodes send for ever to learn who is there. So without this call a fault may strike however long a test
+  waits. After it, nodes that were cut off come back within a few times of the detector, and a test can
+  compare what they know.
+
+  Throws :magnetar.test/no-network if it is no network of this simulation.
+
+  Example:
+
+    (mt/end-faults net)
+
+  See also `heal`, `network`."
+  {:added "0.2"}
+  [network]
+  (network/end-faults network))
 
 ;; --- restart storms
 

@@ -10,8 +10,7 @@
    [magnetar.test :as mt])
   (:import
    (magnetar TimeoutException)
-   (magnetar.kernel.network Member Network Network$Events View)
-   (magnetar.kernel.sim SimNetwork)))
+   (magnetar.kernel.network Member Network Network$Events View)))
 
 (set! *warn-on-reflection* true)
 
@@ -295,7 +294,7 @@
   (is (:passed (mt/check {:runs 20 :faults #{:cut-link :flap} :fault-rate 1}
                  (let [net (mt/network)
                        [a b] (joined net [:a :b])]
-                   (.endFaults ^SimNetwork net)
+                   (mt/end-faults net)
                    (dotimes [n 5] (send-number a b n))
                    (scope/sleep 5000)
                    (= (range 5) (map last (frames b))))))))

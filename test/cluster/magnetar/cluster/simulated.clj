@@ -3,9 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.test :as mt])
-  (:import
-   (magnetar.kernel.sim SimNetwork)))
+   [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
 
@@ -44,12 +42,6 @@
   "Waits until each node is connected with all others."
   [& all]
   (mt/wait-until (fn [] (every? #(= (sort (map full-name (remove #{%} all))) (nodes %)) all)) {:timeout 60000}))
-
-(defn end-faults
-  "Heals the network, in which no more faults are injected. Nodes send to each other for ever, and each frame may meet one."
-  [^SimNetwork net]
-  (.endFaults net)
-  (mt/heal net))
 
 (defn in-process
   "A function that calls f in a process."

@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.session :as session]
-   [magnetar.cluster.simulated :refer [connected end-faults in-process nodes run-on start watch-nodes]]
+   [magnetar.cluster.simulated :refer [connected in-process nodes run-on start watch-nodes]]
    [magnetar.scope :as scope]
    [magnetar.test :as mt]))
 
@@ -150,7 +150,7 @@
       (when (= :disconnect last-one)
         (disconnect :a "b@sim"))
       (scope/sleep 5000)
-      (end-faults net)
+      (mt/end-faults net)
       (scope/sleep 5000)
       (if (= :disconnect last-one)
         (= (empty? (nodes :a)) (empty? (nodes :b)))

@@ -75,7 +75,7 @@
 (defn- all-agree?
   "Do all nodes, and the watchers, know the same members after a while without changes and faults?"
   [net watchers]
-  (simulated/end-faults net)
+  (mt/end-faults net)
   (scope/sleep quiet-ms)
   (let [truth (agreed (mt/nodes))]
     (every? #(= truth % (without-empty truth)) (concat (map seen (mt/nodes)) (map (comp without-empty deref) watchers)))))

@@ -86,3 +86,10 @@
     (arguments/options "slow" [:one-way :bytes-per-ms] options)
     (let [speed (if (nil? bytes-per-ms) 0 (arguments/whole ":bytes-per-ms" bytes-per-ms longest-ms))]
       (each-way from to options #(.slow network %1 %2 speed)))))
+
+(defn end-faults
+  "See `magnetar.test/end-faults`."
+  [network]
+  (let [network (check-network "end-faults" network)]
+    (.endFaults network)
+    (heal network)))
