@@ -27,7 +27,7 @@
 (defn- nth-input
   "What a client does to the object as its i-th operation. Values that are written differ."
   [model client i]
-  (let [value (inc (+ (* 100 (long client)) (long i)))]
+  (let [value (inc (+ (* 1000 (long client)) (long i)))]
     (case [model (mod (+ (long client) (long i)) 3)]
       ["register" 0] {:f "write" :value value}
       ["register" 1] {:f "cas" :expected (dec value) :value value}

@@ -24,13 +24,15 @@
     (dec (count (swap! operations conj operation)))))
 
 (defn operate
-  "Does an operation: f returns what the client is told, a map, or nil if it cannot know whether it happened. Returns that."
+  "Does an operation: f returns what the client is told, a map. It returns nil if it cannot know whether it happened, and :failed if it
+  knows that it did not. Returns that."
   [{:keys [now operations] :as history} client input f]
   (let [place (begin history client input)
-        output (f)]
-    (when output
-      (let [end (now)]
-        (swap! operations update place assoc :return end :output (assoc output :known true))))
+        output (f)
+        end (now)]
+    (cond
+      (= :failed output) (swap! operations update place assoc :failed true)
+      output (swap! operations update place assoc :return end :output (assoc output :known true)))
     output))
 
 (defn- looks?
@@ -39,20 +41,20 @@
   (contains? #{"read" "whereis"} f))
 
 (defn client
-  "Does the inputs one after the other, with (ask input), and pauses between them. It rests after each that it knows nothing of, and ends
-  after so many that may have changed something: each of these doubles the work of the checker."
+  "Does the inputs one after the other, with (ask input), and pauses between them. It rests after each that failed, or that it knows
+  nothing of. It ends after so many of the latter that may have changed something: each of these doubles the work of the checker."
   [history number inputs ask {:keys [pause-ms rest-ms most-unknown]}]
   (loop [[input & more] inputs
          unknown 0]
     (when (and input (< unknown (long most-unknown)))
       (let [output (operate history number input #(ask input))]
-        (scope/sleep (if output pause-ms rest-ms))
+        (scope/sleep (if (map? output) pause-ms rest-ms))
         (recur more (if (or output (looks? input)) unknown (inc unknown)))))))
 
 (defn- without-effect?
-  "Does the operation say nothing? A client that was told nothing may have changed something, but not by looking."
-  [{:keys [return input]}]
-  (and (nil? return) (looks? input)))
+  "Does the operation say nothing? A client that was told nothing may have changed something, except by looking."
+  [{:keys [return input failed]}]
+  (or failed (and (nil? return) (looks? input))))
 
 (defn finished
   "The history as a map of data, under a name."
