@@ -95,7 +95,7 @@
   (Peers/setName nil))
 
 (def ^:private names-of-services
-  [talk/server-name groups/server-name leader/server-name trees/server-name])
+  [talk/server-name groups/server-name leader/server-name tasks/server-name trees/server-name])
 
 (defn- predecessors
   "The processes of a membership whose server was killed that have not ended yet."

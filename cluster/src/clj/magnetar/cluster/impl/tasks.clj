@@ -14,7 +14,9 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private server-name :magnetar.cluster/tasks)
+(def server-name
+  "The name of the server."
+  :magnetar.cluster/tasks)
 
 (def ^:private longest-site
   "How many characters of the name of a task are used."
