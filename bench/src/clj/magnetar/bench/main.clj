@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|cluster|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
   writes it to `bench/results`. The suite `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -12,7 +12,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private suites
-  ["async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "peers"])
+  ["async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "cluster" "peers"])
 
 (def ^:private usage
   (str "usage: bin/magnetar bench " (str/join "|" suites) " [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME.."))
@@ -77,7 +77,7 @@
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.peers.report/write) result)))
     0))
 
-(def ^:private whole #{"computing" "settings"})
+(def ^:private whole #{"computing" "settings" "cluster"})
 
 (defn- run-whole
   "Runs a suite without groups, which makes its own pages."
