@@ -50,7 +50,6 @@ target() ->
 answer_lines(_, _, _, eof) -> halt();
 answer_lines(Sink, Server, Starter, Line) ->
     [What | Words] = string:lexemes(Line, " \n"),
-    erlang:garbage_collect(),
     say(work(What, [list_to_integer(W) || W <- Words], {Sink, Server, Starter})),
     answer_lines(Sink, Server, Starter, io:get_line("")).
 
@@ -68,6 +67,9 @@ times(N, F) -> F(), times(N - 1, F).
 
 payload() -> binary:copy(<<7>>, 100).
 
+work("collect", [], _) ->
+    erlang:garbage_collect(),
+    [0];
 work("tell", [Batches, Batch, Ahead], {Sink, _, _}) ->
     in_process(fun() -> timed(fun() ->
         Sink ! {start, self(), Batch},

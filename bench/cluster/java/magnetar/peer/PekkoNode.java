@@ -132,6 +132,7 @@ public final class PekkoNode {
         ActorRef starter = find(system, port, "starter");
         CompletableFuture<long[]> watched = new CompletableFuture<>();
         Map<String, Workload> workloads = Map.of(
+                "collect", _ -> collected(),
                 "tell", n -> tell(system, sink, n[0], n[1], n[2]),
                 "ask", n -> ask(server, n[0], n[1]),
                 "downs", n -> answerOf(system, answer -> Props.create(Watcher.class, () -> new Watcher(starter, n[0], answer))),
@@ -140,7 +141,6 @@ public final class PekkoNode {
         System.out.println("ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            System.gc();
             String[] words = line.split(" ");
             long[] numbers = workloads.get(words[0]).run(Arrays.stream(words).skip(1).mapToInt(Integer::parseInt).toArray());
             System.out.println(LongStream.of(numbers).mapToObj(Long::toString).collect(Collectors.joining(" ")));
@@ -158,6 +158,11 @@ public final class PekkoNode {
         CompletableFuture<long[]> answer = new CompletableFuture<>();
         system.actorOf(actor.apply(answer));
         return answer.join();
+    }
+
+    private static long[] collected() {
+        System.gc();
+        return new long[] {0};
     }
 
     private static long[] tell(ActorSystem system, ActorRef sink, int batches, int batch, int ahead) {

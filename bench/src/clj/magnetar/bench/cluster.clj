@@ -44,6 +44,7 @@
 (defn- one
   "What one operation takes a pair, and how long the processors work for it, in microseconds."
   [pair {:keys [command numbers operations]}]
+  (systems/ask pair "collect")
   (let [before (systems/processor-micros pair)
         [nanos] (apply systems/ask pair command numbers)]
     {:micros (/ (double nanos) 1000.0 (double operations))
