@@ -4,6 +4,9 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 import org.jgroups.PhysicalAddress;
 
 /**
@@ -12,6 +15,9 @@ import org.jgroups.PhysicalAddress;
  * So does a member that no longer reads, when the buffers of TCP are full.
  *
  * <p>A queue that is full drops what comes. JGroups sends it again.
+ *
+ * <p>Lock. Each writer has one, under which nothing is written and no other lock is taken. It is no monitor: the JDK wakes
+ * a virtual thread that waits in a monitor by way of a platform thread, which every frame would pay for.
  */
 final class Writers {
     private static final long MAX_BYTES = 16 << 20;
@@ -47,8 +53,12 @@ final class Writers {
 
     private final class Writer {
         private final PhysicalAddress to;
-        private final ArrayDeque<byte[]> queue = new ArrayDeque<>();
         private final Thread thread;
+        private final ReentrantLock lock = new ReentrantLock();
+        private final Condition added = lock.newCondition();
+
+        // Guarded by the lock.
+        private final ArrayDeque<byte[]> queue = new ArrayDeque<>();
         private long bytes;
         private boolean ended;
 
@@ -57,20 +67,30 @@ final class Writers {
             thread = Thread.ofVirtual().name("magnetar-cluster-writer " + to).start(this::run);
         }
 
-        synchronized boolean offer(byte[] buffer) {
-            if (ended) {
-                return false;
+        boolean offer(byte[] buffer) {
+            lock.lock();
+            try {
+                if (ended) {
+                    return false;
+                }
+                if (bytes + buffer.length <= MAX_BYTES) {
+                    queue.add(buffer);
+                    bytes += buffer.length;
+                    added.signal();
+                }
+                return true;
+            } finally {
+                lock.unlock();
             }
-            if (bytes + buffer.length <= MAX_BYTES) {
-                queue.add(buffer);
-                bytes += buffer.length;
-                notifyAll();
-            }
-            return true;
         }
 
-        synchronized void stop() {
-            ended = true;
+        void stop() {
+            lock.lock();
+            try {
+                ended = true;
+            } finally {
+                lock.unlock();
+            }
             thread.interrupt();
         }
 
@@ -93,20 +113,31 @@ final class Writers {
             }
         }
 
-        private synchronized void written(byte[] buffer) {
-            bytes -= buffer.length;
+        private void written(byte[] buffer) {
+            lock.lock();
+            try {
+                bytes -= buffer.length;
+            } finally {
+                lock.unlock();
+            }
         }
 
         /** The next buffer; null when the thread may end. */
-        private synchronized byte[] next() throws InterruptedException {
-            if (queue.isEmpty() && !ended) {
-                wait(IDLE_MILLIS);
+        private byte[] next() throws InterruptedException {
+            lock.lockInterruptibly();
+            try {
+                long left = TimeUnit.MILLISECONDS.toNanos(IDLE_MILLIS);
+                while (queue.isEmpty() && !ended && left > 0) {
+                    left = added.awaitNanos(left);
+                }
+                if (queue.isEmpty() && !ended) {
+                    ended = true;
+                    writers.remove(to, this);
+                }
+                return ended ? null : queue.poll();
+            } finally {
+                lock.unlock();
             }
-            if (queue.isEmpty() && !ended) {
-                ended = true;
-                writers.remove(to, this);
-            }
-            return ended ? null : queue.poll();
         }
     }
 }
