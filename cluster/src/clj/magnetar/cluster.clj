@@ -206,8 +206,8 @@
 
   The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. Of a half each,
   :keep-majority keeps the one with the oldest node. The policy decides where singletons run, and `active?`.
-  The others let a node lead for a :lease, in ms, 100 or more and 4000 by default. It has to be more than ten
-  times as long as a message and its answer take.
+  The others let a node lead for a :lease, in ms, 100 or more and 4000 by default. It has to be more than five
+  times as long as a message and its answer take. If it is too short to lead, that is reported.
 
   Example:
 
@@ -412,8 +412,9 @@
   "Returns true if this node is in the part of the cluster that may act.
 
   The policy for a split brain decides, see `start`. A node that cannot tell returns false. So does one that
-  is in no cluster. After a cut, true turns to false within the :lease, which `start` has as an option. Only
-  what runs as a singleton is ended then.
+  is in no cluster. After a cut, true turns to false within the :lease, which `start` has as an option, and
+  before another part may act, unless the node that leads has left by `stop` meanwhile. Only what runs as a
+  singleton is ended then.
 
   Example:
 

@@ -258,8 +258,9 @@
 (defn whereis
   "Returns the pid of the singleton, or nil if none is known.
 
-  The pid may be of another node. Only this node is asked. The answer can be late by a tenth of the cluster's
-  :lease.
+  The pid may be of another node. Only this node is asked, so the answer may be late. A new singleton is known
+  after a tenth of the cluster's :lease, in general. One that has ended is not known any more then, or when
+  this node turns inactive: see `magnetar.cluster/active?`.
 
   Example:
 

@@ -287,6 +287,43 @@
           lost (run-until (with-an-old-proposal led) #(empty? (leaders %)))]
       (is (= [0] (leaders led) (leaders lost))))))
 
+;; ---- messages that take long
+
+(defn- always-led?
+  "Does the same node lead for ten seconds, and are all nodes active?"
+  [{:keys [now] :as world}]
+  (let [leader (leaders world)]
+    (loop [world world]
+      (cond
+        (< (+ 10000 (long now)) (long (:now world))) true
+        (not= leader (leaders world)) false
+        (not-every? #(agreement/active? (val %) (clock (key %) (:now world))) (:states world)) false
+        :else (recur (step-world world))))))
+
+(defn- led-with
+  "Do five nodes find a leader, and keep it, when a message takes so long?"
+  [seed least most]
+  (with-redefs [strike identity
+                latency (fn [^Random random _] (+ (long least) (.nextInt random (- (long most) (long least)))))]
+    (let [world (run-until (world seed {:kind :keep-majority} 5 nil) led?)]
+      (and (led? world)
+           (always-led? (later world 2000))))))
+
+(deftest five-nodes-have-a-leader-where-a-round-trip-takes-a-fifth-of-the-lease
+  (is (= [] (remove #(led-with % 90 100) (range 20))))
+  (is (= [] (remove #(led-with % 40 100) (range 20))))
+  (is (= [] (remove #(led-with % 1 100) (range 20)))))
+
+(deftest a-question-that-was-held-up-makes-no-node-active
+  (with-redefs [strike identity]
+    (let [{:keys [states now]} (later (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 1000)
+          asked (:out (agreement/step (states 0) [:renew] (clock 0 now)))
+          held-up (first (filter #(= "n2" (ffirst %)) asked))
+          active-at (fn [ms]
+                      (let [at (clock 2 (+ (long now) (long ms)))]
+                        (agreement/active? (agreement/step (states 2) [:heard held-up] at) at)))]
+      (is (= [true true false false] (map active-at [10 300 900 5000]))))))
+
 ;; ---- nodes with another policy or lease
 
 (defn- with-odd

@@ -208,6 +208,16 @@
     (is (= [[:a :b] [true true true]] [cut active]))
     (is (some? after))))
 
+(deftest a-minority-knows-no-singleton-of-the-others
+  (is (= [true nil true]
+         (mt/simulate {:seed 1}
+           (let [net (started [:a :b :c] {})
+                 known #(mt/on-node % (fn [] (some? (singleton/whereis :teller))))
+                 before (known :c)]
+             (mt/cut net [:a :b] [:c])
+             (scope/sleep 2000)
+             [before (mt/on-node :c #(singleton/whereis :teller)) (known :b)])))))
+
 (defn- after-a-start-in-parts
   "Where the singleton runs, seen from a and from b, when a has never reached the others; and from all when it has."
   [policy]
@@ -331,6 +341,19 @@
                      "{:policy :keep-majority, :lease 2000}, so neither is a member for the other. Give all nodes the same "
                      ":split-brain, and start the ones with another one again.")}
               reported))))
+
+;; ---- nodes that answer too late
+
+(deftest a-lease-that-is-too-short-for-the-network-is-reported-once
+  (let [reported (reports-of (fn []
+                               (mt/simulate {:seed 1}
+                                 (let [net (mt/network {:latency [400 450] :detector 5000})]
+                                   (run! #(start net % {:lease 1000}) [:a :b])
+                                   (scope/sleep 60000)))))]
+    (is (= 1 (count reported)))
+    (is (re-find (re-pattern (str "^The node b@sim took [89]\\d\\d ms to answer this one, a@sim\\. That is more than a quarter of the :lease of "
+                                  "1000 ms, so no node leads, or one without that node: give all nodes a longer :lease\\.$"))
+                 (str (first reported))))))
 
 ;; ---- proof: a singleton writes to a register outside, with its token, while ways are cut
 

@@ -8,6 +8,13 @@
   lease while an active part of the view has said yes, for 7/8 of that time, counted from when it asked. So clocks may
   differ by one part in eight in their speed.
 
+  A node that follows is active for as long as the leader has its lease. It cannot know how long a question was under way.
+  So each answer has the time of its node, which the leader returns in its next question, :echo, with the time that its
+  lease still has, :left. The lease lasts for :left from that time on at least.
+
+  A round ends when all have answered. It waits for one and a half times as long as the slowest node took last, between a
+  tenth and a quarter of the lease. The leader has its lease before that, as soon as an active part has answered.
+
   To change the view is Paxos, with one instance for each epoch. The round is its first phase: a yes is a promise for the
   ballot, and tells the value that was accepted, :pending. The second phase is :accept and :accepted.
 
@@ -44,6 +51,9 @@
    :tick (quot (long lease) 10)
    :connected #{}
    :leavers #{}
+   :echoes {} ; by node, the time of its last answer, on its clock
+   :took {} ; by node, how long that answer took, on this one
+   :late 0 ; how many rounds in a row have ended before an answer of a node that is too slow
    :strangers {} ; by node, what it has said: its :rules and its :view
    :changed now ; when the others changed
    :base 0 ; the epoch of a view that has died out
@@ -114,11 +124,16 @@
   (quot (* 7 (long lease)) 8))
 
 (defn- follow
-  "What a leader with the lease says of itself."
-  [state {:keys [leads from pids]} now]
-  (if leads
-    (assoc state :active-until (+ (long now) (long (sure state))) :leader-pids pids :leader from)
-    state))
+  "What a leader with the lease says of itself. One of an earlier version does not say when its lease ends."
+  [state {:keys [leads from pids echo left]} now]
+  (let [until (cond
+                (nil? left) (+ (long now) (long (sure state)))
+                echo (+ (min (long echo) (long now)) (min (long left) (long (sure state))))
+                :else now)]
+    (if leads
+      (-> (assoc state :leader-pids pids :leader from)
+          (update :active-until max until))
+      state)))
 
 (defn- reached [{:keys [me connected]}]
   (conj connected me))
@@ -128,11 +143,11 @@
   [{:keys [strangers view]}]
   (and view (some #(newer? (:view %) view) (vals strangers))))
 
-(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads] :as m} now]
+(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads sent] :as m} now]
   (let [yes (not (or (tied? state from now) (dead? state m) (gives-way? state) (neg? (compare ballot promised))))
         state (-> (update state :seen max (first ballot))
                   (cond-> yes (-> (promise-to from ballot now) (follow m now))))]
-    (say state from :answer {:ballot ballot :number number :yes yes :promised (:promised state)
+    (say state from :answer {:ballot ballot :number number :sent sent :at now :yes yes :promised (:promised state)
                              :pending (:pending state) :base (:base state) :leaving (boolean (:leaving state))
                              :reach (when-not leads (reached state))})))
 
@@ -230,14 +245,20 @@
 
 (declare end-round)
 
-(defn- begin-round [{:keys [me connected number pids] :as state} now]
+(defn- ask-all [{:keys [connected ballot number pids echoes lease-until] :as state} now]
+  (let [leads (has-lease? state now)
+        question {:ballot ballot :number number :sent now :leads leads :pids pids
+                  :left (when leads (- (long lease-until) (long now)))}]
+    (reduce #(say %1 %2 :ask (assoc question :echo (echoes %2))) state connected)))
+
+(defn- begin-round [{:keys [me connected number] :as state} now]
   (let [ballot (next-ballot state)
         number (inc (long number))]
     (-> (promise-to state me ballot now)
         (assoc :ballot ballot
                :number number
                :round {:sent now :token (:token state) :asked connected :yes {} :no #{}})
-        (say-all connected :ask {:ballot ballot :number number :leads (has-lease? state now) :pids pids})
+        (ask-all now)
         (cond-> (empty? connected) (end-round now)))))
 
 (defn- let-go
@@ -348,8 +369,11 @@
 (defn- renew
   "The state of a leader to which an active part has said yes. None of that part has accepted a later view, and each has
   promised not to with a lesser ballot."
-  [{:keys [policy view lease-until ballot] :as state} {:keys [sent token]} yes]
-  (if (policy/active? policy (:members view) yes)
+  [{:keys [policy view lease-until ballot] :as state} {:keys [sent token] :as round} yes]
+  (if (and (leads? state)
+           (quorum-of state yes)
+           (policy/active? policy (:members view) yes)
+           (not (unfinished state (vals (:yes round)))))
     (-> (assoc state
                :lease-until (max (long lease-until) (+ (long sent) (long (sure state))))
                :clear ballot)
@@ -361,7 +385,7 @@
   [{:keys [view] :as state} round yes now]
   (let [answers (vals (:yes round))
         unfinished (unfinished state answers)
-        state (if (and (leads? state) (not unfinished)) (renew state round yes) state)
+        state (renew state round yes)
         members (wanted state yes)]
     (cond
       unfinished (propose state (:value unfinished) round yes true now)
@@ -370,22 +394,49 @@
       (leads? state) (dissoc state :round)
       :else (fail state now))))
 
-(defn- end-round [{:keys [me round] :as state} now]
-  (let [yes (conj (set (keys (:yes round))) me)]
+(defn- said-yes
+  "The nodes that have said yes in the round."
+  [{:keys [me round]}]
+  (conj (set (keys (:yes round))) me))
+
+(defn- end-round [{:keys [round] :as state} now]
+  (let [yes (said-yes state)]
     (if (quorum-of state yes)
       (conclude state round yes now)
       (fail state now))))
 
-(defn- on-answer [{:keys [round ballot number connected] :as state} {:keys [from yes promised leaving] :as m} now]
-  (if (and round (= ballot (:ballot m)) (= number (:number m)))
-    (let [state (cond-> (update-in state [:round (if yes :yes :no)] (if yes #(assoc % from m) #(conj % from)))
-                  leaving (update :leavers conj from)
-                  (pos? (compare promised ballot)) (update :seen max (inc (long (first promised)))))
-          {:keys [asked yes no]} (:round state)]
-      (if (every? #(or (yes %) (no %)) (filter connected asked))
-        (end-round state now)
-        state))
-    state))
+(defn- note-answer
+  "Notes the time of the node, and how long the answer took, also if the round is over."
+  [state {:keys [from at sent]} now]
+  (cond-> state
+    at (assoc-in [:echoes from] at)
+    sent (assoc-in [:took from] (- (long now) (long sent)))))
+
+(defn- count-answer
+  "The state with one more answer to the round. A leader does not wait for the others to renew its lease."
+  [{:keys [ballot] :as state} {:keys [from yes promised leaving] :as m}]
+  (let [state (cond-> (update-in state [:round (if yes :yes :no)] (if yes #(assoc % from m) #(conj % from)))
+                leaving (update :leavers conj from)
+                (pos? (compare promised ballot)) (update :seen max (inc (long (first promised)))))]
+    (renew state (:round state) (said-yes state))))
+
+(defn- answered? [{:keys [connected] {:keys [asked yes no]} :round}]
+  (every? #(or (yes %) (no %)) (filter connected asked)))
+
+(defn- go-on
+  "Begins the next round of a leader at once if this one has taken as long as rounds are apart."
+  [{:keys [tick round proposal] :as state} sent now]
+  (cond-> state
+    (and (has-lease? state now) (not round) (not proposal) (asks? state now) (<= (+ (long sent) (long tick)) (long now)))
+    (begin-round now)))
+
+(defn- on-answer [state m now]
+  (let [{:keys [round ballot number] :as state} (note-answer state m now)]
+    (if (and round (= ballot (:ballot m)) (= number (:number m)))
+      (let [state (count-answer state m)]
+        (cond-> state
+          (answered? state) (-> (assoc :late 0) (end-round now) (go-on (:sent round) now))))
+      state)))
 
 (defn- on-accepted [{:keys [proposal] :as state} {:keys [from ballot]} now]
   (if (and proposal (= ballot (:ballot proposal)))
@@ -400,7 +451,9 @@
     state
     (-> (assoc state :connected others :changed now)
         (update :leavers #(into #{} (filter others) %))
-        (update :strangers select-keys others))))
+        (update :strangers select-keys others)
+        (update :echoes select-keys others)
+        (update :took select-keys others))))
 
 (defn- look-for-leader [{:keys [me view connected leavers] :as state} now]
   (let [leader (:leader view)]
@@ -408,17 +461,44 @@
       (dissoc state :missing-since)
       (update state :missing-since #(or % now)))))
 
-(defn- late? [{:keys [round proposal tick]} now]
+(defn longest
+  "How long a round may wait. A leader that asks twice in this time has answers to one round before its lease ends."
+  [{:keys [lease]}]
+  (quot (long lease) 4))
+
+(defn slowest
+  "The node that took the longest to answer, and how long; nil if none has."
+  [{:keys [connected took]}]
+  (when-some [known (seq (select-keys took connected))]
+    (apply max-key val known)))
+
+(defn- patience
+  "How long a round waits for answers. While nobody leads it waits for all that have never answered."
+  [{:keys [tick connected took] :as state} now]
+  (if (or (has-lease? state now) (every? took connected))
+    (min (long (longest state)) (max (long tick) (quot (* 3 (long (or (some-> (slowest state) val) 0))) 2)))
+    (longest state)))
+
+(defn- late? [{:keys [round proposal] :as state} now]
   (let [since (or (:began proposal) (:sent round))]
-    (and since (<= (+ (long since) (long tick)) (long now)))))
+    (and since (<= (+ (long since) (long (patience state now))) (long now)))))
+
+(defn too-slow
+  "The node that answers too late for any round, and how long it took, or nil."
+  [state]
+  (when-some [[_ took :as slowest] (slowest state)]
+    (when (< (long (longest state)) (long took))
+      slowest)))
 
 (defn- hurry
   "Ends what was not answered in time."
   [{:keys [round] :as state} now]
-  (cond
-    (not (late? state now)) state
-    round (end-round state now)
-    :else (fail state now)))
+  (if (late? state now)
+    (let [state (cond-> state (too-slow state) (update :late inc))]
+      (if round
+        (end-round state now)
+        (fail state now)))
+    state))
 
 (defn- tell
   "Says what has to be repeated: that this node leaves; and the view that it knows, if it hears of no leader."

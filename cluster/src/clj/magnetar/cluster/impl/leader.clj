@@ -105,10 +105,13 @@
       (! pid [:token token (:lease-until core)]))
     (reduce (fn [state [pid _]] (assoc-in state [:keepers pid :token] nil)) state ready)))
 
+(defn- ms [time]
+  (quot (long time) 1000000))
+
 (defn- shown
   "The rules as the option :split-brain has them."
   [{:keys [policy quorum lease]}]
-  (cond-> {:policy policy :lease (quot (long lease) 1000000)}
+  (cond-> {:policy policy :lease (ms lease)}
     quorum (assoc :quorum quorum)))
 
 (defn- tell-of-stranger [{:keys [core]} name rules]
@@ -128,6 +131,26 @@
       (tell-of-stranger state name (:rules ((:strangers core) node))))
     (update state :reported into new)))
 
+(def ^:private most-late
+  "How many rounds in a row are late because of a slow node before that is reported."
+  5)
+
+(defn- tell-of-slow-node [{:keys [me lease]} [[name] took]]
+  (reports/report "the option :split-brain of the cluster"
+                  (ex-info (str "The node " name " took " (ms took) " ms to answer this one, " (first me) ". That is more than a quarter of the "
+                                ":lease of " (ms lease) " ms, so no node leads, or one without that node: give all nodes a longer :lease.")
+                           {:node name :took (ms took) :lease (ms lease)})))
+
+(defn- report-slow-node
+  "Reports once that a node answers too late for the lease."
+  [{:keys [core slow] :as state}]
+  (let [node (when (and (not slow) (<= most-late (long (:late core)))) (agreement/too-slow core))]
+    (if node
+      (do
+        (tell-of-slow-node core node)
+        (assoc state :slow true))
+      state)))
+
 (defn- answer-leaver
   "Answers the call to leave when no view needs this node any more, and its singletons have ended."
   [{:keys [core leaver] :as state}]
@@ -146,6 +169,7 @@
       forget-tokens
       give-tokens
       report-strangers
+      report-slow-node
       answer-leaver))
 
 ;; ---- singletons of this node
@@ -210,11 +234,11 @@
     state))
 
 (defn- whereis
-  "The process of the singleton: one of this node, or what the leader has said."
+  "The process of the singleton: one of this node, or what the leader has said, while this node hears of its lease."
   [{:keys [core] :as state} name]
-  (if (agreement/leads? core)
-    ((pids state) name)
-    (get (:leader-pids core) name)))
+  (cond
+    (agreement/leads? core) ((pids state) name)
+    (agreement/active? core (clock/now)) (get (:leader-pids core) name)))
 
 ;; ---- leaving
 
