@@ -26,6 +26,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid)))
@@ -110,14 +111,31 @@
   (gs/cast leader/server-name [:ended (self)])
   (dissoc state :runner :ref))
 
+(defn- too-long
+  "What is wrong if the singleton may take so long to end that it would hardly ever run; nil if this node is in no cluster yet."
+  [{:keys [name shutdown]}]
+  (when-some [lease (leader/ask :lease nil)]
+    (when (< (long lease) (* 2 (long shutdown)))
+      (str "`singleton/start-link`: the :shutdown of " (arguments/show name) ", " shutdown " ms, is more than half of the cluster's :lease, " lease
+           " ms. Give it a shorter :shutdown, or give all nodes a longer :lease in :split-brain."))))
+
+(defn- enrol-later [state]
+  (actor/send-after retry-ms (self) [::enrol])
+  state)
+
+(defn- report-once [{:keys [reported] :as state} why]
+  (when-not reported
+    (reports/report "a singleton that cannot run" (ex-info why {})))
+  (assoc state :reported true))
+
 (defn- enrol [{:keys [name] :as state}]
   (if (actor/whereis leader/server-name)
-    (let [ref (actor/monitor leader/server-name)]
-      (gs/cast leader/server-name [:enrol (self) name])
-      (assoc state :server ref))
-    (do
-      (actor/send-after retry-ms (self) [::enrol])
-      state)))
+    (if-some [why (too-long state)]
+      (enrol-later (report-once state why))
+      (let [ref (actor/monitor leader/server-name)]
+        (gs/cast leader/server-name [:enrol (self) name])
+        (assoc state :server ref)))
+    (enrol-later state)))
 
 (defn- init [state]
   (actor/flag :trap-exit true)
@@ -164,8 +182,7 @@
 (defn- on-server-down
   "The node has left the cluster, or its server has failed: it may be started again."
   [state]
-  (actor/send-after retry-ms (self) [::enrol])
-  (dissoc (end state) :leaving :server))
+  (enrol-later (dissoc (end state) :leaving :server :reported)))
 
 (defn- simulation-ends?
   "Is it the reason for which all processes of a simulation end, this one too? Others that are killed have :killed."
@@ -219,7 +236,9 @@
                       {:path [:start] :value start}))
   (when-not (nat-int? shutdown)
     (arguments/misuse :magnetar/bad-option (str "`singleton/start-link`: :shutdown is a number of milliseconds; this is " (arguments/show shutdown) ".")
-                      {:path [:shutdown] :value shutdown})))
+                      {:path [:shutdown] :value shutdown}))
+  (when-some [why (too-long spec)]
+    (arguments/misuse :magnetar/bad-option why {:path [:shutdown] :value shutdown})))
 
 (defn start-link
   "Lets this node run the singleton when it is its turn; returns [:ok pid].
@@ -236,13 +255,14 @@
   :shutdown it is killed. The same happens if this process is killed, and the next singleton starts after
   that. A second process for one name on a node ends with [:already-started pid].
 
-  Throws an IllegalArgumentException if the map is wrong.
+  Throws an IllegalArgumentException if the map is wrong. If this node joins a cluster later, whose :lease is
+  too short for the :shutdown, that is reported, and this node does not run the singleton.
 
   Options:
     :name      the name of the singleton: a keyword, symbol, string, integer, or a vector of these
     :start     [f & arguments]
-    :shutdown  how long the singleton may take to end, in ms. Default 500. It has to be less than half of the
-               :lease of the cluster
+    :shutdown  how long the singleton may take to end, in ms. Default 500. It is at most half of the :lease of
+               the cluster
 
   Example:
 

@@ -355,6 +355,39 @@
                                   "1000 ms, so no node leads, or one without that node: give all nodes a longer :lease\\.$"))
                  (str (first reported))))))
 
+;; ---- a :shutdown that is too long for the lease
+
+(def ^:private too-long
+  (str "`singleton/start-link`: the :shutdown of :teller, 1001 ms, is more than half of the cluster's :lease, 2000 ms. "
+       "Give it a shorter :shutdown, or give all nodes a longer :lease in :split-brain."))
+
+(defn- with-shutdown [shutdown]
+  {:name :teller :start [start-teller :a] :shutdown shutdown})
+
+(deftest a-shutdown-of-more-than-half-of-the-lease-is-refused
+  (is (thrown-with-msg? IllegalArgumentException (re-pattern (str "^\\Q" too-long "\\E$"))
+                        (mt/simulate {:seed 1}
+                          (start (mt/network) :a {})
+                          (mt/on-node :a #(actor/with-process {} (singleton/start-link (with-shutdown 1001))))))))
+
+(deftest a-shutdown-that-is-too-long-for-a-cluster-that-is-joined-later-is-reported-once
+  (let [seen (atom nil)
+        reported (reports-of (fn []
+                               (reset! seen (mt/simulate {:seed 1}
+                                              (mt/start-node :a)
+                                              (keep-on :a (with-shutdown 1001))
+                                              (start (mt/network) :a {})
+                                              (scope/sleep 20000)
+                                              [(mt/on-node :a cluster/active?) (who :a)]))))]
+    (is (= [[true nil] [too-long]] [@seen reported]))))
+
+(deftest half-of-the-lease-is-enough-for-a-shutdown
+  (is (= :a (mt/simulate {:seed 1}
+              (start (mt/network) :a {})
+              (keep-on :a (with-shutdown 1000))
+              (mt/wait-until #(who :a) {:timeout 30000})
+              (first (who :a))))))
+
 ;; ---- proof: a singleton writes to a register outside, with its token, while ways are cut
 
 (defn- write

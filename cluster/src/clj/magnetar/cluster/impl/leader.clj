@@ -285,6 +285,7 @@
       :active? [:reply (agreement/active? core (clock/now)) state]
       :whereis [:reply (whereis state x) state]
       :status [:reply (status state) state]
+      :lease [:reply (ms (:lease core)) state]
       :begin (let [[answer state] (begin state pid x)] [:reply answer state])
       :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])
       [:reply [:error :unknown-request] state])))
