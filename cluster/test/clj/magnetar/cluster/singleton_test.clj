@@ -1,8 +1,8 @@
 (ns magnetar.cluster.singleton-test
   "Singletons on nodes of a simulation: where they run, how they move, and what their tokens are good for."
   (:require
-   [clojure.test :refer [deftest is use-fixtures]]
-   [magnetar.actor :as actor :refer [after receive self]]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.agreement :as agreement]
    [magnetar.cluster.impl.hub :as hub]
@@ -354,6 +354,84 @@
     (is (re-find (re-pattern (str "^The node b@sim took [89]\\d\\d ms to answer this one, a@sim\\. That is more than a quarter of the :lease of "
                                   "1000 ms, so no node leads, or one without that node: give all nodes a longer :lease\\.$"))
                  (str (first reported))))))
+
+;; ---- slow nodes, and messages that mean nothing
+
+(defn- flood
+  "Sends more to the node than its queue takes, and notes the end."
+  [node ended]
+  (let [text (apply str (repeat 100000 "x"))]
+    (dotimes [_ 50]
+      (! [:sink node] text))
+    (reset! ended true)))
+
+(defn- beside-a-slow-node
+  "What b is told about the singleton before c reads nothing of a, and some leases later; and if the queue of a to c is full then."
+  []
+  (let [net (mt/network {:latency [1 20] :detector 60000})
+        ended (atom false)]
+    (run! #(start net % {}) [:a :b :c])
+    (mt/wait-until #(every? (fn [n] (mt/on-node n cluster/active?)) [:a :b :c]) {:timeout 30000})
+    (run! keep-teller [:a :b])
+    (mt/wait-until #(who :b) {:timeout 30000})
+    (let [before (who :b)]
+      (mt/cut net [:a] [:c] {:one-way true})
+      (simulated/run-on :a flood (simulated/full-name :c) ended)
+      (scope/sleep 10000)
+      [before (who :b) (not @ended)])))
+
+(defn- unharmed? [[before after full?]]
+  (and full? (some? before) (= before after)))
+
+(deftest a-slow-node-does-not-take-the-lease-from-the-others
+  (doseq [seed (range 3)]
+    (is (unharmed? (mt/simulate {:seed seed} (beside-a-slow-node)))))
+  (testing "a server that waits for room loses it"
+    (with-redefs [leader/post !]
+      (is (not (unharmed? (mt/simulate {:seed 1} (beside-a-slow-node))))))))
+
+(def ^:private garbage
+  [nil 7 [] [:heard] {:a 1} [:token :x] [:runs nil nil nil] [:enrol nil nil] [:ended 1] [:DOWN 1 2 3 4] [:lease]
+   ["x" :ask {}] (vec (range 100))])
+
+(defn- heard-garbage
+  "Messages of another node that are not of the protocol, each as it could be but for one part."
+  [me]
+  (let [node ["b@sim" 1]
+        view {:epoch 9 :ballot [9 node] :members [node] :leader node}
+        good {:from node :to me :view view :token 0}]
+    (concat garbage
+            [[me :ask good] [me :ask (assoc good :ballot [1 nil] :number 1)] [me :ask (assoc good :ballot [9 node] :number 1 :echo "x")]
+             [me :view (assoc good :view {})] [me :view (assoc good :token nil)] [me :view (assoc-in good [:view :members] [])]
+             [me :view (assoc-in good [:view :ballot] 9)] [me :view (assoc good :rules {:lease nil})] [me :view (dissoc good :from)]
+             [me :accept (assoc good :ballot [9 node] :value {})] [me :answer (assoc good :ballot [9 node])]])))
+
+(defn- send-garbage
+  "Sends all of it to the server of this node."
+  []
+  (doseq [x garbage]
+    (! leader/server-name x)
+    (gs/cast leader/server-name x)
+    (gs/call leader/server-name x))
+  (doseq [x (heard-garbage (:me (:core (sys/get-state leader/server-name))))]
+    (! leader/server-name [::leader/heard x])))
+
+(deftest garbage-ends-nothing-and-is-reported
+  (let [seen (atom nil)
+        reported (reports-of
+                   (fn []
+                     (reset! seen
+                             (mt/simulate {:seed 1}
+                               (start (mt/network) :a {})
+                               (keep-teller :a)
+                               (mt/wait-until #(who :a) {:timeout 30000})
+                               (let [observed #(mt/on-node :a (fn [] [(actor/whereis leader/server-name) (cluster/active?)]))
+                                     before [(observed) (who :a)]]
+                                 (mt/on-node :a send-garbage)
+                                 (scope/sleep 10000)
+                                 [before [(observed) (who :a)]])))))]
+    (is (apply = @seen))
+    (is (= (repeat (count (heard-garbage ["a@sim" 1])) "The message is not one of this version.") reported))))
 
 ;; ---- a :shutdown that is too long for the lease
 

@@ -519,6 +519,46 @@
     (cond-> state
       (and (not (:round state)) (not (:proposal state)) (asks? state now)) (begin-round now))))
 
+;; ---- the form of messages
+
+(defn- node? [x]
+  (and (vector? x) (= 2 (count x)) (string? (x 0)) (int? (x 1))))
+
+(defn- ballot? [x]
+  (and (vector? x) (= 2 (count x)) (int? (x 0)) (node? (x 1))))
+
+(defn- view? [{:keys [epoch ballot members leader] :as x}]
+  (and (map? x) (int? epoch) (ballot? ballot) (node? leader)
+       (sequential? members) (boolean (seq members)) (every? node? members)))
+
+(defn- pending? [{:keys [ballot value] :as x}]
+  (and (map? x) (ballot? ballot) (view? value)))
+
+(defn- time? [x]
+  (or (nil? x) (int? x)))
+
+(defn- rules? [{:keys [policy lease] :as x}]
+  (and (map? x) (keyword? policy) (int? lease)))
+
+(defn- of-kind? [kind {:keys [ballot number value promised pending base reach sent at left echo]}]
+  (case kind
+    :ask (and (ballot? ballot) (int? number) (every? time? [sent left echo]))
+    :answer (and (ballot? ballot) (int? number) (ballot? promised) (int? base) (every? time? [sent at])
+                 (or (nil? pending) (pending? pending))
+                 (or (nil? reach) (and (coll? reach) (every? node? reach))))
+    :accept (and (ballot? ballot) (view? value))
+    :accepted (ballot? ballot)
+    true))
+
+(defn well-formed?
+  "Can the state take the message? Another one, as of another version, could end the server later."
+  [message]
+  (let [[to kind {:keys [from view token rules] :as m}] (when (vector? message) message)]
+    (and (map? m) (node? to) (node? from) (int? token)
+         (or (nil? view) (view? view))
+         (or (nil? rules) (rules? rules))
+         (of-kind? kind m))))
+
 ;; ---- events
 
 (defn- on-leaving [state {:keys [from] :as m} now]

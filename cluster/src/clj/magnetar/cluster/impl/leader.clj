@@ -74,11 +74,16 @@
 
 ;; ---- what the state makes others do
 
+(defn- post
+  "Sends without a wait for room in the queue to a node: a slow node would take the lease from all others."
+  [to message]
+  (Send/signal to message))
+
 (defn- send-all
-  "Sends what is to be said. It does not wait for room in the queue to a node: a slow node would take the lease from all others."
+  "Sends what is to be said."
   [{:keys [core] :as state}]
   (doseq [[[name] _ _ :as message] (:out core)]
-    (some-> (address/elsewhere [server-name name]) (Send/signal [::heard message])))
+    (some-> (address/elsewhere [server-name name]) (post [::heard message])))
   (assoc-in state [:core :out] []))
 
 (defn- tell-lease
@@ -311,6 +316,8 @@
   "The state after a message of another node. One that is not understood here, as of another version, is reported and dropped."
   [state message]
   (try
+    (when-not (agreement/well-formed? message)
+      (throw (ex-info "The message is not one of this version." {:message message})))
     (stepped (there state message) [:heard message])
     (catch RuntimeException e
       (reports/report "a message about the leader of the cluster" e)
