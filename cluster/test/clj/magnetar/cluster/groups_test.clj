@@ -2,11 +2,12 @@
   "Groups of processes over three simulated nodes: after cuts, crashes and kills all nodes know the same members."
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor :refer [receive spawn]]
+   [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.group-support :as support :refer [agreed idle join-again seen three]]
    [magnetar.cluster.impl.groups :as server]
    [magnetar.cluster.simulated :as simulated]
+   [magnetar.etf :as etf]
    [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
    [magnetar.scope :as scope]
@@ -17,6 +18,101 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private runs (Long/getLong "magnetar.runs" 12))
+
+;; ---- what other nodes do not read, or not soon
+
+(defrecord ^:private Order [number])
+
+(defn- orders
+  "The extension of orders, which are read when the door is open."
+  [door]
+  (etf/extension {:tag :my/order
+                  :class Order
+                  :write :number
+                  :read (fn [n]
+                          (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
+                          (->Order n))}))
+
+(defn- start-all
+  "The network of connected nodes, each with its options."
+  [options]
+  (let [net (mt/network {:latency [1 20] :detector 200})]
+    (run! mt/start-node (keys options))
+    (run! (fn [[node more]] (simulated/join net node more)) options)
+    (apply simulated/connected (keys options))
+    net))
+
+(defn- members-on [node group]
+  (mt/on-node node #(count (pg/members group))))
+
+(defn- flood
+  "Sends an order to the node, which has to read it first, and many messages behind it."
+  [node]
+  (spawn (fn []
+           (! [:nobody node] (->Order 1))
+           (dotimes [_ 200] (! [:nobody node] (byte-array 100000)))))
+  nil)
+
+(deftest a-node-that-does-not-read-does-not-keep-others-from-being-told
+  (is (= [0 1 1]
+         (mt/simulate {:seed 1}
+           (let [door (atom false)
+                 options {:extensions [(orders door)]}]
+             (start-all {:a options :b options :c options})
+             (mt/on-node :a #(flood "b@sim"))
+             (scope/sleep 5000)
+             (mt/on-node :a #(pg/join :printers (idle)))
+             (mt/wait-until #(= 1 (members-on :c :printers)) {:timeout 20000})
+             (let [held (members-on :b :printers)]
+               (reset! door true)
+               (mt/wait-until #(= 1 (members-on :b :printers)) {:timeout 60000})
+               [held (members-on :b :printers) (members-on :c :printers)]))))))
+
+(defn- join-before []
+  (let [pid (idle)]
+    (pg/join (->Order 1) pid)
+    (pg/join :printers [pid pid])
+    (pg/join :scanners pid)
+    nil))
+
+(deftest a-group-that-a-node-cannot-read-hides-no-other
+  (is (= [{:printers 2 :scanners 1} {:printers 4 :scanners 2 :copiers 1}]
+         (:value
+           (mt/simulate* {:seed 1}
+             (fn []
+               (start-all {:a {:extensions [(orders (atom true))]} :b {}})
+               (mt/on-node :a join-before)
+               (mt/on-node :b #(actor/exit (actor/whereis server/server-name) :kill))
+               (let [known (fn [] (mt/on-node :b (fn [] (into {} (map #(vector % (count (pg/members %)))) (pg/which-groups)))))
+                     await-known (fn [n] (mt/wait-until #(= n (:printers (known))) {:timeout 20000}) (known))
+                     first-known (await-known 2)]
+                 (mt/on-node :a join-before)
+                 (mt/on-node :a #(pg/join :copiers (idle)))
+                 (await-known 4)
+                 (scope/sleep 1000)
+                 [first-known (known)])))))))
+
+(defn- told-in-parts
+  "Sends a part of its groups to the server of a, and the rest of them, which is nothing, when it gets :go."
+  []
+  (! [server/server-name "a@sim"] [:part (self) [[:printers [(self)]]]])
+  (receive :go nil)
+  (! [server/server-name "a@sim"] [:sync (self) []])
+  (receive :never nil))
+
+(deftest a-part-of-an-earlier-connection-is-forgotten
+  (is (= 0
+         (mt/simulate {:seed 1}
+           (let [net (start-all {:a {} :b {}})]
+             (mt/on-node :b (fn [] (actor/register :teller (spawn told-in-parts)) nil))
+             (scope/sleep 1000)
+             (mt/cut net [:a] [:b])
+             (mt/wait-until #(every? empty? (map simulated/nodes [:a :b])) {:timeout 20000})
+             (mt/heal net)
+             (simulated/connected :a :b)
+             (mt/on-node :b (fn [] (! :teller :go) nil))
+             (scope/sleep 1000)
+             (members-on :a :printers))))))
 
 ;; ---- what the nodes do
 
