@@ -84,6 +84,30 @@
                      (reset! door true)
                      answered?)))))))
 
+(defn- ups [events]
+  (set (keep (fn [[what node]] (when (= :up what) node)) @events)))
+
+(deftest a-slow-session-that-has-to-end-holds-up-no-view
+  (let [door (atom false)]
+    (is (= [#{"b" "c"} [:down "b" :lost] [:up "b"]]
+           (mt/simulate {:seed 1}
+             (let [net (mt/network {:detector 200})
+                   [a :as events] (mapv #(join net % (slow door) (constantly nil)) [:a :b])]
+               (mt/wait-until #(every? (comp seq deref) events) {:timeout 60000})
+               (mt/on-node :b (fn [] (spawn (fn [] (! [:nobody "a"] (->Slow)))) nil))
+               (scope/sleep 1000)
+               (mt/cut net [:a] [:b])
+               (scope/sleep 5000)
+               (join net :c (slow door) (constantly nil))
+               (mt/wait-until #(= #{"b" "c"} (ups a)) {:timeout 20000})
+               (mt/heal net)
+               (scope/sleep 5000)
+               (let [held (ups a)
+                     seen (count @a)]
+                 (reset! door true)
+                 (mt/wait-until #(= (+ 2 seen) (count @a)) {:timeout 20000})
+                 (into [held] (subvec @a seen)))))))))
+
 (def ^:private names (mapv #(keyword (str "mortal-" %)) (range 30)))
 
 (defn- start-mortals

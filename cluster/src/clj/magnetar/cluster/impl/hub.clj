@@ -2,7 +2,8 @@
   "The process that follows the views of a network, with a session for each other member.
 
   All events of the network come to its mailbox, in their order. A session ends before the next one with the same
-  member begins. A leave lets each session send what waits, for a bounded time. Frames that wait in the mailboxes are bounded: see `Unread`."
+  member begins. It may take long to read a part, so the hub does not wait for its end, and goes on with the others.
+  A leave lets each session send what waits, for a bounded time. Frames that wait in the mailboxes are bounded: see `Unread`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
@@ -136,23 +137,33 @@
 (defn- close-share [{:keys [^Unread$Share share]}]
   (.close share))
 
-(defn- end-session [{:keys [pid] :as session}]
-  (! pid :gone)
-  (receive [:EXIT pid _] nil)
-  (close-share session))
+(defn- end-session [{:keys [pid]}]
+  (! pid :gone))
+
+(defn- start-missing
+  "The state with a session for each member of the view, except for those whose earlier session has not ended. A node that leaves begins no more."
+  [{:keys [others sessions ending leaving] :as state}]
+  (let [waiting (into #{} (map :member) (vals ending))
+        new (if leaving [] (remove (some-fn sessions waiting) others))]
+    (update state :sessions into (map (fn [m] [m (start-session state m)])) new)))
+
+(defn- end-gone
+  "The state in which the sessions with members that are gone end."
+  [{:keys [others sessions] :as state}]
+  (let [gone (remove (comp others key) sessions)]
+    (run! (comp end-session val) gone)
+    (-> (update state :sessions #(apply dissoc % (map key gone)))
+        (update :ending into (map (fn [[member session]] [(:pid session) (assoc session :member member)])) gone))))
 
 (defn- follow
-  "The state with a session for each member of the view, but this node itself. A node that leaves begins no more."
-  [{:keys [sessions self-member leaving] :as state} members]
-  (let [others (disj (set members) self-member)
-        gone (remove others (keys sessions))]
-    (run! #(end-session (sessions %)) gone)
-    (let [kept (apply dissoc sessions gone)
-          new (if leaving [] (remove kept others))]
-      (assoc state :sessions (into kept (map (fn [m] [m (start-session state m)])) new)))))
+  "The state with a session for each member of the view, except this node itself."
+  [{:keys [self-member] :as state} members]
+  (-> (assoc state :others (disj (set members) self-member))
+      end-gone
+      start-missing))
 
 (defn- replaced
-  "A session has ended. If it has failed, which was reported, another one takes its place after a pause."
+  "The state when a session has ended by itself. If it has failed, which was reported, another one takes its place after a pause."
   [{:keys [sessions leaving] :as state} pid]
   (if-some [[member session] (some (fn [[_ s :as entry]] (when (= pid (:pid s)) entry)) sessions)]
     (do
@@ -161,6 +172,15 @@
         (update state :sessions dissoc member)
         (assoc-in state [:sessions member] (start-session state member (failures session)))))
     state))
+
+(defn- ended
+  "The state when a session has ended. Its member may be back."
+  [{:keys [ending] :as state} pid]
+  (if-some [session (ending pid)]
+    (do
+      (close-share session)
+      (start-missing (update state :ending dissoc pid)))
+    (replaced state pid)))
 
 (defn- hand-on
   "Gives the frame to the session with its sender, or drops it."
@@ -179,8 +199,11 @@
                                 " bytes without a wait for the answers to them. Only a program that is no node of a cluster does that.")
                            {:member (str from)})))
 
-(defn- end-all [{:keys [sessions]}]
-  (run! end-session (vals sessions)))
+(defn- end-all [{:keys [sessions ending]}]
+  (run! end-session (vals sessions))
+  (doseq [{:keys [pid] :as session} (concat (vals sessions) (vals ending))]
+    (receive [:EXIT pid _] nil)
+    (close-share session)))
 
 (defn- ask
   "Hands the request for a node to its session, which answers."
@@ -196,8 +219,8 @@
   (actor/send-after drain-ms (self) :drain-no-longer)
   (assoc state :leaving true))
 
-(defn- serve [{:keys [starter sessions leaving] :as state}]
-  (when-not (and leaving (empty? sessions))
+(defn- serve [{:keys [starter sessions ending leaving] :as state}]
+  (when-not (and leaving (empty? sessions) (empty? ending))
     (receive
       [:view members] (recur (follow state members))
       [:frame from bytes] (do (hand-on state from bytes) (recur state))
@@ -206,7 +229,7 @@
       :stop (recur (begin-leave state))
       :drain-no-longer (end-all state)
       [:EXIT starter _] (end-all state)
-      [:EXIT pid _] (recur (replaced state pid))
+      [:EXIT pid _] (recur (ended state pid))
       _ (recur state))))
 
 (defn- events ^Network$Events [hub ^Network network ^Unread unread]
@@ -264,7 +287,9 @@
               :self-member member
               :starter starter
               :unread unread
-              :sessions {}})
+              :others #{} ; the members of the last view, without this node
+              :sessions {} ; from a member
+              :ending {}}) ; from the process of a session whose member is gone
       (finally (leave network starter)))))
 
 (defn start-link
