@@ -3,7 +3,10 @@
   (:require
    [magnetar.actor :as actor :refer [receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.test :as mt]))
+   [magnetar.cluster.impl.frames :as frames]
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.network Network)))
 
 (set! *warn-on-reflection* true)
 
@@ -32,6 +35,25 @@
   ([net node options]
    (mt/start-node node)
    (join net node options)))
+
+(defn- losing-proofs
+  "The network, which loses the proofs that its node sends, while the atom is true."
+  [^Network network lossy]
+  (reify Network
+    (join [_ events] (.join network events))
+    (view [_] (.view network))
+    (send [_ to frame]
+      (when-not (and @lossy (= :proof (:kind (frames/parsed frame))))
+        (.send network to frame)))
+    (cut [_ other] (.cut network other))
+    (address [_] (.address network))
+    (leave [_] (.leave network))))
+
+(defn start-losing
+  "Starts the node, and joins. The proofs that it sends are lost while the atom is true."
+  [net node lossy]
+  (mt/start-node node)
+  (join net node {:network (losing-proofs (mt/endpoint net node) lossy)}))
 
 (defn nodes
   "The nodes that this one is connected with."

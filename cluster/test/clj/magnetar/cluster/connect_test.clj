@@ -4,8 +4,10 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.session :as session]
-   [magnetar.cluster.simulated :refer [connected in-process nodes run-on start watch-nodes]]
+   [magnetar.cluster.simulated :refer [connected in-process nodes run-on start start-losing watch-nodes]]
+   [magnetar.gen-server :as gs]
    [magnetar.scope :as scope]
    [magnetar.test :as mt]))
 
@@ -118,6 +120,21 @@
 
 (deftest a-node-that-is-no-string-is-refused
   (is (thrown-with-msg? IllegalArgumentException #"A node is a string name@host; this is :till" (cluster/connect :till))))
+
+(deftest a-call-does-not-wait-for-ever-for-a-connection
+  (is (= [false true]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)
+                 lossy (atom false)]
+             (start net :b)
+             (start-losing net :a lossy)
+             (connected :a :b)
+             (disconnect :b "a@sim")
+             (reset! lossy true)
+             (let [call (in-process #(gs/call hub/server-name [:connect "a@sim"] {:timeout 60000 :else :none}))
+                   answer (mt/on-node :b call)]
+               (reset! lossy false)
+               [answer (mt/on-node :b call)]))))))
 
 (deftest a-node-that-was-lost-and-found-is-connected-again
   (is (= together

@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.session :as session]
-   [magnetar.cluster.simulated :refer [connected run-on start watch-nodes]]
+   [magnetar.cluster.simulated :refer [connected nodes run-on start start-losing watch-nodes]]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
@@ -116,6 +116,22 @@
                  (mt/on-node :b cluster/stop)
                  (mt/wait-until #(= "nonode@nohost" (mt/on-node :a actor/node)) {:timeout 60000})
                  [(mapv #(mt/on-node % actor/node) [:a :b]) (< (- (mt/now) before) 2000)])))))))
+
+(deftest a-node-that-leaves-while-only-the-other-is-connected-is-not-lost
+  (doseq [seed (range 5)]
+    (is (= [[["b@sim"] []] [[:nodedown "b@sim" {:reason :left}]] [] true]
+           (mt/simulate {:seed seed}
+             (let [net (mt/network)
+                   [a b] (repeatedly #(atom []))]
+               (start net :b)
+               (start-losing net :a (atom true))
+               (let [before [(nodes :a) (nodes :b)]]
+                 (watch-nodes :a a)
+                 (watch-nodes :b b)
+                 (let [began (mt/now)]
+                   (mt/on-node :b cluster/stop)
+                   (mt/wait-until #(seq @a) {:timeout 60000})
+                   [before @a @b (< (- (mt/now) began) 2000)]))))))))
 
 (deftest a-leave-does-not-wait-for-ever-for-a-node-that-does-not-answer
   (is (mt/simulate {:seed 1}

@@ -7,7 +7,8 @@
   The connection of the kernel is down in between, so links and monitors fire on both sides.
 
   A node that leaves sends what waits in its streams, and an end behind it. It goes when the others have answered. So
-  they tell a node that has left from one that was lost.
+  they tell a node that has left from one that was lost. The end follows the proof if this side has no connection yet,
+  since the other may have one.
 
   Two nodes that a program disconnects are apart: neither greets, and one that is greeted says that they are apart,
   unless a program of the other has asked for the greeting.
@@ -37,6 +38,10 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private retry-ms 500)
+
+(def ^:private patience-ms
+  "How long a call waits for a connection."
+  10000)
 
 (defonce ^:private ^SecureRandom random (SecureRandom.))
 
@@ -98,6 +103,21 @@
   [{:keys [waiting] :as session} connected?]
   (run! #(gs/reply % connected?) waiting)
   (dissoc session :waiting))
+
+(defn- await-connection
+  "The session that answers the call when it has a connection, or after some seconds."
+  [session from]
+  (actor/send-after patience-ms (self) [:no-longer from])
+  (update session :waiting (fnil conj []) from))
+
+(defn- give-up
+  "The session that has no connection yet, for which the call waits no longer."
+  [{:keys [waiting] :as session} from]
+  (if (some #{from} waiting)
+    (do
+      (gs/reply from false)
+      (assoc session :waiting (filterv #(not= from %) waiting)))
+    session))
 
 ;; ---- names
 
@@ -188,8 +208,8 @@
 
 (defn- prove
   "Proves the cookie to the other, which may connect then."
-  [{:keys [mine theirs cookie] :as session}]
-  (if-some [v (and (may-connect? session) (version session))]
+  [{:keys [mine theirs cookie leaving] :as session}]
+  (if-some [v (and (not leaving) (may-connect? session) (version session))]
     (do
       (send-frame session (frames/proof (:nonce theirs) v (frames/mac cookie v mine theirs)))
       (assoc session :shown true))
@@ -355,11 +375,10 @@
       session)))
 
 (defn- connect [{:keys [connection apart] :as session} from]
-  (let [session (update session :waiting conj from)]
-    (cond
-      connection (answer session true)
-      apart (begin (assoc-in (dissoc session :apart) [:mine :asked] true))
-      :else session)))
+  (cond
+    connection (do (gs/reply from true) session)
+    apart (begin (assoc-in (dissoc (await-connection session from) :apart) [:mine :asked] true))
+    :else (await-connection session from)))
 
 (defn- disconnect [{:keys [theirs apart] :as session} from]
   (when theirs
@@ -374,19 +393,24 @@
   (.finish stream))
 
 (defn- leave
-  "The session whose node leaves: what waits is sent, and the end behind it."
-  [{:keys [stream] :as session}]
-  (some-> stream finish)
-  (assoc session :leaving true))
+  "The session whose node leaves: what waits is sent, and the end behind it. Without a stream the end follows the proof,
+  by which the other may have connected."
+  [{:keys [stream shown theirs] :as session}]
+  (let [half-open (boolean (and shown theirs (nil? stream)))]
+    (some-> stream finish)
+    (when half-open
+      (send-frame session (frames/end (frames/tag-of (:nonce theirs)) 0)))
+    (assoc session :leaving true :half-open half-open)))
 
 (defn- end
   "The other has left, and all that it had sent was read. It is greeted no more."
-  [{:keys [mine theirs names member] :as session} {:keys [tag number]}]
+  [{:keys [connection mine theirs names member] :as session} {:keys [tag number]}]
   (cond
     (not= tag (frames/tag-of (:nonce mine))) session
-    (behind-a-loss? session number) (begin session)
+    (and connection (behind-a-loss? session number)) (begin session)
     :else (do
-            (send-frame session (frames/ended (frames/tag-of (:nonce theirs))))
+            (when theirs
+              (send-frame session (frames/ended (frames/tag-of (:nonce theirs)))))
             (swap! names dissoc member)
             (separate session :left))))
 
@@ -396,6 +420,14 @@
     session))
 
 ;; ---- the process
+
+(defn- handle-half-open
+  "The session that leaves without a connection. It ends when the other has read that, or has begun again."
+  [{:keys [mine theirs] :as session} {:keys [kind tag] :as parsed}]
+  (if (or (and (= :ended kind) (= tag (frames/tag-of (:nonce mine))))
+          (and (= :hello kind) (not (same-nonce? theirs parsed))))
+    (dissoc session :half-open)
+    session))
 
 (defn- handle-apart [session {:keys [kind] :as parsed}]
   (if (= :hello kind)
@@ -414,23 +446,25 @@
       :apart (separated session parsed)
       session))
 
-(defn- read-frame [{:keys [^Unread$Share share apart] :as session} ^bytes frame]
-  (let [session ((if apart handle-apart handle) session (frames/parsed frame))]
+(defn- read-frame [{:keys [^Unread$Share share apart half-open] :as session} ^bytes frame]
+  (let [handler (cond half-open handle-half-open apart handle-apart :else handle)
+        session (handler session (frames/parsed frame))]
     (.read share (alength frame))
     session))
 
-(defn- serve [current {:keys [connection apart leaving] :as session}]
+(defn- serve [current {:keys [connection apart leaving half-open] :as session}]
   (vreset! current session)
-  (when-not (and leaving (nil? connection))
+  (when-not (and leaving (nil? connection) (not half-open))
     (receive
       [:frame bytes] (recur current (read-frame session bytes))
       [:connect from] (recur current (connect session from))
+      [:no-longer from] (recur current (give-up session from))
       [:yield other] (recur current (yield session other))
       [:disconnect from] (recur current (disconnect session from))
       [:slow stream] (recur current (too-slow session stream))
       :leave (recur current (leave session))
       :gone (vreset! current (close session (if leaving :left :lost)))
-      (after (if (or connection apart) :infinity retry-ms) (recur current (greet session))))))
+      (after (if (or connection apart half-open) :infinity retry-ms) (recur current (greet session))))))
 
 (defn- wait
   "Waits for the pause, if there is one, and drops what comes meanwhile. False if there is nothing to do after it."
