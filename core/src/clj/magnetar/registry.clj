@@ -23,6 +23,10 @@
   A process is linked to the registry while it has a key there. Without the registry it would not be found, so
   it ends with it.
 
+  With {:nodes :all} the registries of one name on all nodes of a cluster know each other's entries, as the
+  groups of `magnetar.pg` do. A process registers in the registry of its own node. The other nodes learn of it
+  a moment later. When a node is lost its entries go, and when it is found again they come back.
+
   For a few names that are keywords `magnetar.actor/register` is enough; for groups without values,
   `magnetar.pg`. The names follow Elixir's module Registry.
 
@@ -34,11 +38,13 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
+   [magnetar.registry.nodes :as registry-nodes]
    [magnetar.registry.table :as table])
   (:import
    (magnetar.kernel.fiber Fiber)
@@ -49,10 +55,16 @@
 
 ;; ---- the process
 
-(defn- init [{:keys [keys listeners meta]}]
+(defn- init [{:keys [keys name listeners meta] all-nodes :nodes}]
   (actor/flag :trap-exit true)
-  (actor/pput ::table (table/table (actor/self) (= :unique keys) listeners (proc-lib/parent) meta))
-  [:ok {:keys keys}])
+  (let [table (table/table (actor/self) {:unique? (= :unique keys)
+                                         :listeners listeners
+                                         :parent (proc-lib/parent)
+                                         :meta meta
+                                         :all-nodes? (some? all-nodes)})]
+    (actor/pput ::table table)
+    [:ok (cond-> {:keys keys}
+           all-nodes (assoc :nodes (registry-nodes/start name keys table)))]))
 
 (defn- table-here []
   (actor/pget ::table))
@@ -61,11 +73,20 @@
   (report/ignored message {:event :unexpected-message :pid (actor/self) :callback-module 'magnetar.registry :message (codec/plain message)})
   [:noreply state])
 
+(defn- after-nodes
+  "The state after a message of the registries on other nodes, or nil."
+  [{:keys [nodes] :as state} message]
+  (when nodes
+    (when-some [nodes (registry-nodes/handle nodes message)]
+      (assoc state :nodes nodes))))
+
 (defn- handle-info [message state]
   (let [[word pid] (when (vector? message) message)]
     (if (and (= :EXIT word) (instance? Pid pid))
       [:noreply state]
-      (unexpected message state))))
+      (if-some [state (after-nodes state message)]
+        [:noreply state]
+        (unexpected message state)))))
 
 (defn- unlink-without-keys
   "Removes the link from this process to `other` if `pid`, one of both, has no key.
@@ -99,8 +120,24 @@
    :handle-cast handle-cast
    :handle-info handle-info})
 
+(defn- check-nodes [{:keys [keys name nodes]}]
+  (when nodes
+    (when-not (= :all nodes)
+      (arguments/misuse :magnetar/bad-option (str "The :nodes of a registry is :all, if it is there; this is " (arguments/show nodes) ".")
+                        (arguments/data :nodes nodes)))
+    (when-not (address/plain? name)
+      (arguments/misuse :magnetar/bad-option
+                        (str "A registry of all nodes has a :name, a keyword or a symbol, by which they find each other; this is "
+                             (arguments/show name) ".")
+                        (arguments/data :name name)))
+    (when (= :unique keys)
+      (arguments/misuse :magnetar/bad-keys
+                        (str "The keys of a registry of all nodes are :duplicate. For a key that one process of the cluster has, "
+                             "use a name of `magnetar.global`, as in {:name [:global [:cart 17]]}.")
+                        (arguments/data :keys keys)))))
+
 (defn- check-options [{:keys [keys listeners meta] :as options}]
-  (arguments/options "start-link" [:keys :name :listeners :meta] options)
+  (arguments/options "start-link" [:keys :name :nodes :listeners :meta] options)
   (when-not (#{:unique :duplicate} keys)
     (arguments/misuse :magnetar/bad-keys
                       (str "The :keys of a registry are :unique or :duplicate; these are " (arguments/show keys) ".") (arguments/data :keys keys)))
@@ -110,7 +147,8 @@
                       (arguments/data :listeners listeners)))
   (when-not (or (nil? meta) (map? meta))
     (arguments/misuse :magnetar/bad-option (str "The :meta of a registry is a map; this is " (arguments/show meta) ".")
-                      (arguments/data :meta meta))))
+                      (arguments/data :meta meta)))
+  (check-nodes options))
 
 (defn start-link
   "Starts a registry, linked to this process.
@@ -120,14 +158,17 @@
   Options:
     :keys       :unique or :duplicate; required
     :name       a name as in `magnetar.gen-server/start-link`; without one the registry is given by its pid
+    :nodes      :all lets the registries of this name on all nodes of a cluster know each other's entries. The
+                :keys are :duplicate then, on all nodes, and the :name is a keyword or a symbol. Default nil
     :listeners  names of processes that are sent [:register registry key pid value] and [:unregister registry
-                key pid]. A death sends them nothing: they monitor the pid
-    :meta       a map with the values that `meta` returns
+                key pid], of processes of this node. A death sends them nothing: they monitor the pid
+    :meta       a map with the values that `meta` returns. Each node has its own
 
   Example:
 
     (registry/start-link {:keys :unique :name :carts}) ;=> [:ok pid]
     {:id :carts :start [registry/start-link {:keys :unique :name :carts}]} ; as a child
+    (registry/start-link {:keys :duplicate :name :bus :nodes :all}) ;=> [:ok pid], on each node
 
   Elixir: Registry.start_link/1."
   {:elixir "Registry.start_link/1" :added "0.1"}
@@ -188,10 +229,23 @@
 
 ;; ---- oneself
 
+(defn- check-row
+  "Refuses a key or a value that the other nodes of the registry could not be told of."
+  [^Table table registry key value]
+  (when (.-outbox table)
+    (try
+      (registry-nodes/check-value [key value])
+      (catch RuntimeException e
+        (arguments/misuse :magnetar/no-term
+                          (str "The key " (arguments/show key) " with the value " (arguments/show value) " cannot be in the registry "
+                               (arguments/show registry) ", which all nodes know: " (ex-message e))
+                          {:registry registry :key key :value value})))))
+
 ;; The link comes before the listeners: one of them may keep the sender waiting, or refuse the message, and a process with a key ends with its registry.
 (defn- add
   "Registers the process and links it by (link): nil, or the pid that has the key."
   [table registry pid key value link]
+  (check-row table registry key value)
   (or (table/add table pid key value)
       (do (link)
           (tell table [:register registry key pid value])
@@ -204,7 +258,11 @@
   several times.
 
   Returns [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and a process has the
-  key. Never waits.
+  key. Never waits: a registry of all nodes tells the other nodes later.
+
+  Throws an IllegalArgumentException if the registry is one of all nodes, and other nodes could not read the
+  key or the value. Outside of a cluster this is not known yet, and reported when a node is connected. Then
+  the entry stays on this node.
 
   Example:
 
@@ -287,6 +345,10 @@
   "Returns the live processes under the key with their values, oldest entry first.
 
   The result is a vector [[pid value] ..]. Never waits, and takes no lock.
+
+  In a registry of all nodes, processes of this node are first. An entry of another node is there as that node
+  has told it last, and none of a node that is not connected. So a process of another node may have died a
+  moment ago. This holds for `match`, `select`, `keys`, `values`, `count` and `dispatch` as well.
 
   Example:
 
@@ -371,7 +433,8 @@
 (defn dispatch
   "Calls f once, on this thread, with all [[pid value] ..] under the key.
 
-  f is not called if no process has the key.
+  f is not called if no process has the key. In a registry of all nodes it is called here, once, also for the
+  processes of other nodes.
 
   Returns :ok.
 
@@ -436,6 +499,8 @@
 
   Returns :yes, or :no if the key is taken. The keys of the registry have to be :unique.
 
+  Throws an IllegalArgumentException if the process is on another node.
+
   Example:
 
     (registry/register-name [:carts 17] (self)) ;=> :yes
@@ -445,6 +510,7 @@
   [name pid]
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
+  (nodes/here "register-name" pid)
   (let [[registry key value] (name-parts name)
         table (unique-table "register-name" registry)
         own-pid (pid-of registry)]

@@ -2,7 +2,7 @@
   "Registries, and the names in them wherever a name may stand."
   (:require
    [clojure.string :as str]
-   [clojure.test :refer [deftest is testing use-fixtures]]
+   [clojure.test :refer [are deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.agent :as agent]
    [magnetar.gen-server :as gs]
@@ -96,6 +96,25 @@
     (is (= [[(self) 2] [other 3]] (registry/lookup :duplicate :k)))
     (registry/unregister :duplicate :k)
     (is (= [[other 3]] (registry/lookup :duplicate :k)))))
+
+(deftest a-registry-of-all-nodes-is-a-local-one-without-a-cluster
+  (registry/start-link {:keys :duplicate :name :bus :nodes :all})
+  (let [other (waiting #(registry/register :bus :k (Object.)))]
+    (registry/register :bus :k 1)
+    (is (= [other (self)] (map first (registry/lookup :bus :k))))
+    (end other)
+    (is (= [[(self) 1]] (registry/lookup :bus :k)))
+    (is (= [:k] (registry/keys :bus (self))))
+    (is (= [1 [[:k (self) 1]]] [(registry/count :bus) (registry/select :bus)]))
+    (is (= :ok (registry/unregister :bus :k)))
+    (is (= [] (registry/select :bus)))))
+
+(deftest what-a-registry-of-all-nodes-needs-is-said
+  (are [options reason part] (let [[why message] (refused #(registry/start-link options))]
+                               (and (= reason why) (str/includes? message part)))
+    {:keys :duplicate :name :bus :nodes ["b@shop"]} :magnetar/bad-option "The :nodes of a registry is :all"
+    {:keys :duplicate :nodes :all} :magnetar/bad-option "has a :name"
+    {:keys :unique :name :carts :nodes :all} :magnetar/bad-keys "magnetar.global"))
 
 (deftest the-value-of-a-key-is-changed-by-its-owner
   (unique)

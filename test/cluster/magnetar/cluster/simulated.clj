@@ -4,6 +4,7 @@
    [magnetar.actor :as actor :refer [receive self spawn]]
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.frames :as frames]
+   [magnetar.report :as report]
    [magnetar.test :as mt])
   (:import
    (magnetar.kernel.network Network)))
@@ -64,6 +65,14 @@
   "Waits until each node is connected with all others."
   [& all]
   (mt/wait-until (fn [] (every? #(= (sort (map full-name (remove #{%} all))) (nodes %)) all)) {:timeout 60000}))
+
+(defn silently
+  "The value of f, during which failures and reports are not printed."
+  [f]
+  (let [hooks (mapv #(vector % (report/add-hook % (fn [_]))) [:report :failure])]
+    (try
+      (f)
+      (finally (run! #(apply report/remove-hook %) hooks)))))
 
 (defn in-process
   "A function that calls f in a process."

@@ -5,10 +5,9 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
-   [magnetar.cluster.simulated :as simulated :refer [run-on start]]
+   [magnetar.cluster.simulated :as simulated :refer [run-on silently start]]
    [magnetar.scope :as scope]
    [magnetar.scope.context :as context]
-   [magnetar.report :as report]
    [magnetar.supervisor :as sup]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]
@@ -43,14 +42,6 @@
 (defn- keep-workers [options]
   (tasks/start-link (merge {:name :workers} options))
   (receive :never nil))
-
-(defn- silently
-  "The value of f, whose failures and reports are not printed."
-  [f]
-  (let [hooks (mapv #(vector % (report/add-hook % (fn [_]))) [:report :failure])]
-    (try
-      (f)
-      (finally (run! #(apply report/remove-hook %) hooks)))))
 
 (defn- on-nodes
   "What f returns as a process of the node a, when b has the task supervisor :workers."

@@ -6,6 +6,7 @@
   replaced."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.runtime])
   (:import
@@ -13,7 +14,7 @@
    (java.util.concurrent.atomic AtomicLong)
    (java.util.function BiFunction)
    (magnetar.kernel.fiber Simulated)
-   (magnetar.kernel.process Owned Pid)))
+   (magnetar.kernel.process Owned Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -46,15 +47,23 @@
 (declare forget disown-by-all)
 
 ;; `at`: from keys to an entry, or where keys are not unique to a sorted map from numbers to entries. `of`: from pids to such a map.
-(deftype Table [unique? listeners parent ^Pid registry ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers]
+(deftype Table [unique? listeners parent ^Pid registry ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers
+                outbox others]
   Owned
   (ownerDied [this pid] (owned/clear-away #(forget this %) pid)))
 
+(def ^:private no-others
+  {:at {}      ; from a key to a sorted map from [peer number] to rows
+   :of {}      ; from a pid to the same
+   :peers {}}) ; from a peer, a number, to a map from numbers to rows
+
 (defn table
   "An empty table of the registry, a pid, whose death lets all processes disown the table."
-  [registry unique? listeners parent metadata]
+  [registry {:keys [unique? listeners parent meta all-nodes?]}]
   (let [table (Table. unique? listeners parent registry (ConcurrentHashMap.) (ConcurrentHashMap.)
-                      (ConcurrentHashMap. ^java.util.Map (update-keys metadata index)) (AtomicLong.))]
+                      (ConcurrentHashMap. ^java.util.Map (update-keys meta index)) (AtomicLong.)
+                      (when all-nodes? (atom (sorted-map)))
+                      (when all-nodes? (atom no-others)))]
     (owned/own registry (owned/clean-up (fn [_] (disown-by-all table))))
     table))
 
@@ -75,6 +84,15 @@
   #(dissoc % (.-number entry)))
 
 ;; ---- changes
+
+(defn- mark
+  "Lets the registry tell other nodes of the entry, which has changed."
+  [^Table table ^Entry entry]
+  (when-some [outbox (.-outbox table)]
+    (Simulated/switchPoint)
+    (let [[before _] (swap-vals! outbox assoc (.-number entry) entry)]
+      (when (empty? before)
+        (Send/signal (.-registry table) [::changed])))))
 
 (defn- put-unique
   "Nil once the entry is there; else the one of a process that lives."
@@ -106,7 +124,9 @@
   "Removes all entries of the process."
   [^Table table pid]
   (Simulated/switchPoint)
-  (run! #(remove-at table %) (vals (.remove ^ConcurrentHashMap (.-of table) pid))))
+  (doseq [entry (vals (.remove ^ConcurrentHashMap (.-of table) pid))]
+    (remove-at table entry)
+    (mark table entry)))
 
 (defn- owner?
   "True if the process has to own the table."
@@ -137,12 +157,14 @@
       (do
         (alter-in (.-of table) pid (with-entry entry))
         (update-ownership table pid)
+        (mark table entry)
         nil))))
 
 (defn- remove-entry [^Table table ^Entry entry]
   (remove-at table entry)
   (alter-in (.-of table) (.-pid entry) (without-entry entry))
-  (update-ownership table (.-pid entry)))
+  (update-ownership table (.-pid entry))
+  (mark table entry))
 
 ;; ---- looks
 
@@ -167,11 +189,25 @@
 (defn- pair [^Entry entry]
   [(.-pid entry) (value-of entry)])
 
+(defn- there?
+  "True of a row whose node is connected."
+  [[_ _ pid _]]
+  (nodes/connected? pid))
+
+(defn- with-others
+  "The vector with what the transducer makes of the rows of other nodes that (part others) has."
+  [found ^Table table part xform]
+  (if-some [others (.-others table)]
+    (into found (comp (filter there?) xform) (vals (part @others)))
+    found))
+
 (defn at
-  "The [pid value] of each process under the key whose value is (wanted? value)."
+  "The [pid value] of each process under the key whose value is (wanted? value). Processes of this node are first."
   ([table key] (at table key any?))
   ([table key wanted?]
-   (into [] (comp (filter alive?) (map pair) (filter (fn [[_ value]] (wanted? value)))) (entries-at table key))))
+   (let [wanted (filter (fn [[_ value]] (wanted? value)))]
+     (-> (into [] (comp (filter alive?) (map pair) wanted) (entries-at table key))
+         (with-others table #(get (:at %) key) (comp (map (fn [[_ _ pid value]] [pid value])) wanted))))))
 
 (defn pid-at
   "The process that has the key, which is unique, or nil."
@@ -182,25 +218,37 @@
 (defn keys-of
   "The keys of the process, the oldest first, each as often as it has registered it."
   [table pid]
-  (into [] (comp (filter alive?) (map #(.-key ^Entry %))) (entries-of table pid)))
+  (-> (into [] (comp (filter alive?) (map #(.-key ^Entry %))) (entries-of table pid))
+      (with-others table #(get (:of %) pid) (map second))))
 
 (defn values-of
   "The values that the process has under the key."
   [table pid key]
-  (into [] (comp (filter alive?) (map value-of)) (own table pid key)))
+  (-> (into [] (comp (filter alive?) (map value-of)) (own table pid key))
+      (with-others table #(get (:of %) pid) (comp (filter #(= key (second %))) (map peek)))))
+
+(defn- local-entries [^Table table]
+  (let [there (.values ^ConcurrentHashMap (.-at table))]
+    (eduction (filter alive?) (if (.-unique? table) there (eduction (mapcat vals) there)))))
+
+(defn- other-rows [^Table table]
+  (when-some [others (.-others table)]
+    (eduction (mapcat vals) (filter there?) (vals (:at @others)))))
 
 (defn triples
   "[key pid value] of each entry, through the transducer."
-  [^Table table xform]
-  (let [there (.values ^ConcurrentHashMap (.-at table))
-        entries (if (.-unique? table) there (eduction (mapcat vals) there))]
-    (into [] (comp (filter alive?) (map (fn [^Entry e] [(.-key e) (.-pid e) (value-of e)])) xform) entries)))
+  [table xform]
+  (into []
+        xform
+        (eduction cat [(eduction (map (fn [^Entry e] [(.-key e) (.-pid e) (value-of e)])) (local-entries table))
+                       (eduction (map (fn [[_ key pid value]] [key pid value])) (other-rows table))])))
 
 (defn size
   "How many entries there are."
-  [^Table table]
-  (transduce (comp (filter (fn [[^Pid pid _]] (.isAlive pid))) (map (fn [[_ entries]] (count entries))))
-             + 0 (.of table)))
+  ^long [^Table table]
+  (+ (long (transduce (comp (filter (fn [[^Pid pid _]] (.isAlive pid))) (map (fn [[_ entries]] (count entries))))
+                      + 0 (.of table)))
+     (long (transduce (map (constantly 1)) + 0 (other-rows table)))))
 
 ;; ---- changes of one's own
 
@@ -218,6 +266,7 @@
     (let [old (value-of entry)
           new (f old)]
       (.put ^Cell entry new)
+      (mark table entry)
       [new old])))
 
 ;; ---- metadata
@@ -237,3 +286,71 @@
   "Removes the key."
   [^Table table key]
   (.remove ^ConcurrentHashMap (.-metadata table) (index key)))
+
+;; ---- what other nodes are told
+
+(defn- row [^Entry entry]
+  [(.-number entry) (.-key entry) (.-pid entry) (value-of entry)])
+
+(defn- in-table? [^Table table ^Entry entry]
+  (let [there (.get ^ConcurrentHashMap (.-at table) (index (.-key entry)))]
+    (and (if (.-unique? table)
+           (identical? entry there)
+           (contains? there (.-number entry)))
+         (alive? entry))))
+
+(defn take-outbox
+  "Empties the outbox; rows of what was in it, as that is now."
+  [^Table table]
+  (let [[changed _] (swap-vals! (.-outbox table) empty)]
+    (Simulated/switchPoint)
+    (mapv (fn [[number entry]] (if (in-table? table entry) (row entry) [number])) changed)))
+
+(defn rows
+  "Rows of all entries of processes of this node, the oldest first."
+  [table]
+  (vec (sort-by first (eduction (map row) (local-entries table)))))
+
+;; ---- what other nodes have told
+
+(defn- without-in [others part k id]
+  (let [left (dissoc (get-in others [part k]) id)]
+    (if (seq left) (assoc-in others [part k] left) (update others part dissoc k))))
+
+(defn- without-row [others peer number]
+  (if-some [[_ key pid _] (get-in others [:peers peer number])]
+    (-> (update-in others [:peers peer] dissoc number)
+        (without-in :at key [peer number])
+        (without-in :of pid [peer number]))
+    others))
+
+(defn- with-row [others peer [number key pid _ :as row]]
+  (let [add (fnil assoc (sorted-map))]
+    (-> (assoc-in others [:peers peer number] row)
+        (update-in [:at key] add [peer number] row)
+        (update-in [:of pid] add [peer number] row))))
+
+(defn- told [others peer rows]
+  (reduce (fn [others [number _ pid :as row]]
+            (cond-> (without-row others peer number)
+              pid (with-row peer row)))
+          others
+          rows))
+
+(defn- forgotten [others peer]
+  (update (reduce #(without-row %1 peer %2) others (keys (get-in others [:peers peer]))) :peers dissoc peer))
+
+(defn put-rows
+  "The peer, a number, has told of these rows."
+  [^Table table peer rows]
+  (swap! (.-others table) told peer rows))
+
+(defn replace-rows
+  "These are all rows that the peer, a number, has."
+  [^Table table peer rows]
+  (swap! (.-others table) #(told (forgotten % peer) peer rows)))
+
+(defn forget-rows
+  "The peer, a number, has no rows any more."
+  [^Table table peer]
+  (swap! (.-others table) forgotten peer))

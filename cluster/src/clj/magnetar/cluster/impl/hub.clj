@@ -244,8 +244,9 @@
 
 (defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable notify]} self-member]
   (let [streams (Streams. (work-of spawnable))
+        codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams)})
         refused (atom {})]
-    (status/keep-streams streams refused)
+    (status/keep-streams streams codec refused)
     {:network network
      :streams streams
      :self-member self-member
@@ -256,7 +257,7 @@
      :cookie cookie
      :limit limit
      :largest largest
-     :codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams)})
+     :codec codec
      :mine {:name name :creation (Peers/incarnation) :versions versions}}))
 
 (defn- join

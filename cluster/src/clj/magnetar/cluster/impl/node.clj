@@ -10,6 +10,7 @@
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.questions :as questions]
+   [magnetar.cluster.impl.registries :as registries]
    [magnetar.cluster.impl.status :as status]
    [magnetar.cluster.impl.tasks :as tasks]
    [magnetar.cluster.impl.trees :as trees]
@@ -29,7 +30,7 @@
 
 (def ^:private services
   "Starts of the processes that join what this node knows with what the others know. Each returns a pid, linked to this one."
-  [groups/start-link trees/start-link tasks/start-link])
+  [groups/start-link registries/start-link trees/start-link tasks/start-link])
 
 (def ^:private restart-ms
   "How long a service that has failed is missing."
@@ -95,7 +96,7 @@
   (Peers/setName nil))
 
 (def ^:private names-of-services
-  [talk/server-name groups/server-name leader/server-name tasks/server-name trees/server-name])
+  [talk/server-name groups/server-name leader/server-name registries/server-name tasks/server-name trees/server-name])
 
 (defn- predecessors
   "The processes of a membership whose server was killed that have not ended yet."

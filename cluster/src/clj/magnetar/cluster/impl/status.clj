@@ -4,6 +4,7 @@
   The server of the membership writes it, and any thread reads it without a call, so it is told also when that server is stuck."
   {:no-doc true}
   (:require
+   [magnetar.etf :as etf]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
   (:import
@@ -20,6 +21,7 @@
 ;;   :network  the network
 ;;   :hub      the process that has joined it
 ;;   :streams  the streams to the others
+;;   :codec    how values are written for them
 ;;   :refused  an atom: from the name of a member to its id and why it was not let in
 ;;   :since    from the name of a connected node to when it was connected
 ;;   :lost     from the name of a node to {:at when :why :left or :lost, if it is known}
@@ -59,9 +61,9 @@
   (:hub @(known)))
 
 (defn keep-streams
-  "The hub has these streams, and keeps in the atom which members were refused."
-  [streams refused]
-  (swap! (known) #(when % (assoc % :streams streams :refused refused)))
+  "The hub has these streams, whose codec it is, and keeps in the atom which members were refused."
+  [streams codec refused]
+  (swap! (known) #(when % (assoc % :streams streams :codec codec :refused refused)))
   nil)
 
 (defn- youngest
@@ -105,6 +107,13 @@
   (if-some [^Streams streams (:streams @(known))]
     (.work streams nil what)
     (throw (ex-info "This node has left its cluster." {}))))
+
+(defn check-value
+  "Throws if the value cannot be written for other nodes."
+  [value]
+  (when-some [codec (:codec @(known))]
+    (etf/encode codec value))
+  nil)
 
 (defn- ms-since [at]
   (quot (- (clock/now) (long at)) 1000000))
