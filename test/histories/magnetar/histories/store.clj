@@ -38,11 +38,13 @@
 ;; ---- over loopback
 
 (defn- wait-at-gate
-  "Waits while writes of the object are held up."
+  "Waits if the request is the one that is held up."
   [gates [what name]]
-  (when-some [gate (and (= :write what) (@gates name))]
-    (deliver (:reached gate) true)
-    @(:opened gate)))
+  (when (= :write what)
+    (let [[before _] (swap-vals! gates dissoc name)]
+      (when-some [{:keys [reached opened]} (before name)]
+        (deliver reached true)
+        @opened))))
 
 (defn- answer-all [{:keys [store gates]} conn]
   (loop []
@@ -72,15 +74,11 @@
     server))
 
 (defn hold
-  "Lets the writes of the object wait in the server. Returns a promise of the first one."
+  "Lets the next write of the object wait in the server, until :opened is delivered. It delivers :reached."
   [{:keys [gates]} name]
-  (:reached (get (swap! gates assoc name {:reached (promise) :opened (promise)}) name)))
-
-(defn release
-  "Lets them go on, and further ones."
-  [{:keys [gates]} name]
-  (let [[before _] (swap-vals! gates dissoc name)]
-    (deliver (:opened (before name)) true)))
+  (let [gate {:reached (promise) :opened (promise)}]
+    (swap! gates assoc name gate)
+    gate))
 
 (defn connect
   "A function that asks the server at this port, over a connection of this process."

@@ -1,0 +1,79 @@
+(ns magnetar.histories.node
+  "A node in a JVM of its own, which does what lines of its input say. It ends with its input.
+
+  A line is [id request] as EDN, and its answer is a line [id answer]. Requests are handled side by side."
+  (:require
+   [clojure.edn :as edn]
+   [magnetar.actor :as actor :refer [receive]]
+   [magnetar.cluster :as cluster]
+   [magnetar.cluster.singleton :as singleton]
+   [magnetar.global :as global]
+   [magnetar.histories.holder :as holder]
+   [magnetar.histories.store :as store]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup]
+   [magnetar.sys :as sys]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private patience-ms 800)
+
+(def ^:private pids
+  "Singletons that a client of this node keeps, and processes with global names."
+  (atom {}))
+
+(defn- keepers [tree]
+  (map :pid (sup/which-children tree)))
+
+(defn- start-named
+  "Registers a new process under the global name, which has this id from now on."
+  [name id]
+  (let [pid (actor/spawn (fn [] (receive :end nil)))]
+    (swap! pids assoc id pid)
+    {:done (= :yes (global/register-name name pid))}))
+
+(defn- handle [tree [what x y]]
+  (case what
+    :nodes (count (cluster/nodes))
+    :holder (some-> (singleton/whereis x) actor/node)
+    :ask (holder/ask (singleton/address x) y patience-ms)
+    :keep (do (swap! pids assoc x (singleton/whereis x)) nil)
+    :ask-kept (holder/ask (@pids x) y patience-ms)
+    :suspend-keepers (do (run! sys/suspend (keepers tree)) nil)
+    :kill-holder (do (some-> (singleton/whereis x) (actor/exit :kill)) nil)
+    :sync (do (global/sync) nil)
+    :register (start-named x y)
+    :unregister (do (global/unregister-name x) {})
+    :kill (do (actor/exit (@pids x) :kill) nil)))
+
+(defn- tell [x]
+  (locking *out*
+    (prn x)
+    (flush)))
+
+(defn- answer [tree line]
+  (let [[id request] (edn/read-string line)]
+    (tell [id (handle tree request)])))
+
+(defn- child [port {:keys [name] :as object}]
+  {:id name
+   :start [singleton/start-link {:name name :start [holder/start-link object #(store/connect port)]}]})
+
+(defn- start
+  "Joins the cluster, and starts the keepers of the objects; returns their supervisor."
+  [{:keys [cluster objects port]}]
+  (let [[how why] (cluster/start cluster)]
+    (when (= :error how)
+      (throw (ex-info (str "The node does not start: " (pr-str why)) {:why why}))))
+  (second (sup/start-link {:intensity 100000 :children (mapv #(child port %) objects)})))
+
+(defn -main
+  "Runs the node that the text describes, until the input ends."
+  [config]
+  (actor/with-process {}
+    (let [tree (start (edn/read-string config))]
+      (loop []
+        (when-some [line (scope/offload read-line)]
+          (actor/spawn answer tree line)
+          (recur)))))
+  (System/exit 0))
