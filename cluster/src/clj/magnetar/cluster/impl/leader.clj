@@ -149,7 +149,7 @@
 (defn- report-slow-node
   "Reports once that a node answers too late for the lease."
   [{:keys [core slow] :as state}]
-  (let [node (when (and (not slow) (<= most-late (long (:late core)))) (agreement/too-slow core))]
+  (let [node (when (and (not slow) (<= (long most-late) (long (:late core)))) (agreement/too-slow core))]
     (if node
       (do
         (tell-of-slow-node core node)
