@@ -32,8 +32,9 @@
   []
   (actor/flag :trap-exit true)
   (loop []
-    (let [[_ pid] (registry/start-link {:keys :duplicate :name :bus :nodes :all})]
-      (receive [:EXIT pid _] nil))
+    (let [[how pid] (registry/start-link {:keys :duplicate :name :bus :nodes :all})]
+      (when (= :ok how) ; it may be killed while it starts
+        (receive [:EXIT pid _] nil)))
     (recur)))
 
 (defn- keep-registries
