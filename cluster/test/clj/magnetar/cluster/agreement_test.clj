@@ -366,13 +366,30 @@
             seed (range 5)]
       (is (= 1 (count (leaders (after-a-start-apart seed rules)))) [rules seed]))))
 
-(deftest a-node-that-says-nothing-about-its-rules-is-a-member
-  (with-redefs [strike identity
-                agreement/say (let [say @#'agreement/say]
-                                (fn [state to kind m]
-                                  (cond-> (say state to kind m)
-                                    (= "n1" (first (:me state))) (update :out #(conj (pop %) (update (peek %) 2 dissoc :rules))))))]
-    (is (= ["n0" "n1" "n2"] (members-of (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 0)))))
+(deftest a-view-that-gave-way-goes-on-when-the-other-one-is-gone
+  (with-redefs [strike identity check identity]
+    (doseq [rules other-rules
+            :let [world (after-a-start-apart 1 rules)
+                  [leader] (leaders world)
+                  gone (if (< (long leader) 2) [0 1] [2 3])
+                  after (later (update world :states #(apply dissoc % gone)) 5000)]]
+      (is (= [(if (= [0 1] gone) 2 0)] (leaders after)) rules))))
+
+(defn- as-before
+  "Sends what the node says, and what it is told, without the parts that earlier versions do not have."
+  [node]
+  (let [say @#'agreement/say]
+    (fn [state to kind m]
+      (cond-> (say state to kind m)
+        (#{(first (:me state)) (first to)} node) (update :out #(conj (pop %) (update (peek %) 2 dissoc :rules :sent :at :left :echo)))))))
+
+(deftest a-node-of-an-earlier-version-is-a-member
+  (doseq [node ["n0" "n1"]]
+    (with-redefs [strike identity
+                  agreement/say (as-before node)]
+      (let [world (later (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 1000)]
+        (is (= ["n0" "n1" "n2"] (members-of world 0)))
+        (is (always-led? world))))))
 
 (deftest nodes-with-other-rules-that-are-believed-are-found
   (with-redefs [strike identity
