@@ -343,7 +343,7 @@
             :let [world (later (with-odd (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 3 rules) 20000)]]
       (is (nil? (:wrong world)) rules)
       (is (= [[0] ["n0" "n1" "n2"] []] [(leaders world) (members-of world 0) (members-of world 3)]) rules)
-      (is (= [["n3" 1]] (keys (get-in world [:states 0 :strangers])))))))
+      (is (= [["n3" 1]] (keys (get-in world [:states 0 :incompatible])))))))
 
 (deftest no-first-view-begins-beside-a-node-with-other-rules
   (with-redefs [strike identity]
@@ -393,7 +393,7 @@
 
 (deftest nodes-with-other-rules-that-are-believed-are-found
   (with-redefs [strike identity
-                agreement/stranger? (constantly false)]
+                agreement/incompatible? (constantly false)]
     (is (some #(= :two-leaders (first (:wrong %)))
               (for [seed (range 20)
                     :let [world (reduce #(with-odd %1 %2 [{:kind :keep-majority} 300]) (world seed {:kind :keep-majority} 3 nil) [1 2])

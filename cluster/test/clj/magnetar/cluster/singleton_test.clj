@@ -323,7 +323,7 @@
       (finally (report/remove-hook :failure hook)))
     @reported))
 
-(defn- with-a-stranger
+(defn- with-an-incompatible-node
   "The node of the singleton, seen from three nodes, of which the last has joined with another lease; and which are active."
   []
   (let [net (started [:a :b] {})]
@@ -334,12 +334,12 @@
 
 (deftest a-node-with-another-lease-runs-no-singleton-and-is-reported-once
   (let [seen (atom nil)
-        reported (reports-of #(reset! seen (mt/simulate {:seed 1} (with-a-stranger))))]
+        reported (reports-of #(reset! seen (mt/simulate {:seed 1} (with-an-incompatible-node))))]
     (is (= [[:a :a nil] [true true false]] @seen))
     (is (= 3 (count (distinct reported)) (count reported)) "a and b report c, and c reports a, the node that asks it")
     (is (some #{(str "The node c@sim has :split-brain {:policy :keep-majority, :lease 1000}, and this node, a@sim, has "
-                     "{:policy :keep-majority, :lease 2000}, so neither is a member for the other. Give all nodes the same "
-                     ":split-brain, and start the ones with another one again.")}
+                     "{:policy :keep-majority, :lease 2000}, so neither is a member for the other. Start nodes again so "
+                     "that all have the same :split-brain.")}
               reported))))
 
 ;; ---- nodes that answer too late
@@ -395,7 +395,7 @@
    ["x" :ask {}] (vec (range 100))])
 
 (defn- heard-garbage
-  "Messages of another node that are not of the protocol, each as it could be but for one part."
+  "Messages of another node that are not of the protocol, each except one part as it could be."
   [me]
   (let [node ["b@sim" 1]
         view {:epoch 9 :ballot [9 node] :members [node] :leader node}

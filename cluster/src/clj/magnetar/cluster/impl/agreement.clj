@@ -30,8 +30,8 @@
     4. A node that knows a view knows a token as great as all that were given under earlier ones. Each message carries
        both, and a token is given only when an active part has answered a round that carried it.
     5. All members of a view have the same rules: the policy and the lease. Each message carries the ones of its sender.
-       From a stranger, a node with other rules, only the token is believed. While one is connected, no first view begins,
-       and a view gives way to a newer one of the stranger's: it gets no lease.
+       From an incompatible node, which has other rules, only the token is believed. While one is connected, no first view begins,
+       and a view gives way to a newer one of such a node: it gets no lease.
 
   Rejected: a margin after a loss that each part counts for itself. Where two nodes cannot reach each other and both
   reach a third one, each has a majority."
@@ -54,7 +54,7 @@
    :echoes {} ; by node, the time of its last answer, on its clock
    :took {} ; by node, how long that answer took, on this one
    :late 0 ; how many rounds in a row have ended before an answer of a node that is too slow
-   :strangers {} ; by node, what it has said: its :rules and its :view
+   :incompatible {} ; by node, what it has said: its :rules and its :view
    :changed now ; when the others changed
    :base 0 ; the epoch of a view that has died out
    :promised [0 me]
@@ -139,9 +139,9 @@
   (conj connected me))
 
 (defn- gives-way?
-  "Has a stranger a newer view? Then two leaders would act at once, each for its own view."
-  [{:keys [strangers view]}]
-  (and view (some #(newer? (:view %) view) (vals strangers))))
+  "Has an incompatible node a newer view? Then two leaders would act at once, each for its own view."
+  [{:keys [incompatible view]}]
+  (and view (some #(newer? (:view %) view) (vals incompatible))))
 
 (defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads sent] :as m} now]
   (let [yes (not (or (tied? state from now) (dead? state m) (gives-way? state) (neg? (compare ballot promised))))
@@ -170,10 +170,10 @@
 
 (defn- quorum-of
   "May the nodes decide on the next view?"
-  [{:keys [policy view strangers]} nodes]
+  [{:keys [policy view incompatible]} nodes]
   (if view
     (policy/decides? policy (:members view) nodes)
-    (and (empty? strangers) (policy/begins? policy nodes))))
+    (and (empty? incompatible) (policy/begins? policy nodes))))
 
 (defn- rank
   "How many nodes come before this one as a candidate."
@@ -451,7 +451,7 @@
     state
     (-> (assoc state :connected others :changed now)
         (update :leavers #(into #{} (filter others) %))
-        (update :strangers select-keys others)
+        (update :incompatible select-keys others)
         (update :echoes select-keys others)
         (update :took select-keys others))))
 
@@ -473,7 +473,7 @@
     (apply max-key val known)))
 
 (defn- patience
-  "How long a round waits for answers. While nobody leads it waits for all that have never answered."
+  "How long a round waits for answers. While no node leads it waits for all that have never answered."
   [{:keys [tick connected took] :as state} now]
   (if (or (has-lease? state now) (every? took connected))
     (min (long (longest state)) (max (long tick) (quot (* 3 (long (or (some-> (slowest state) val) 0))) 2)))
@@ -567,7 +567,7 @@
       (bury now)))
 
 (defn- refuse
-  "Says no to a stranger, and takes its answer for a no."
+  "Says no to an incompatible node, and takes its answer for a no."
   [state kind {:keys [from ballot number] :as m} now]
   (case kind
     :ask (say state from :answer {:ballot ballot :number number :yes false :promised (:promised state) :base (:base state)})
@@ -578,14 +578,14 @@
   (-> (assoc state :lease-until now)
       (dissoc :round :proposal)))
 
-(defn- hear-stranger [state kind {:keys [from rules view token] :as m} now]
+(defn- hear-incompatible [state kind {:keys [from rules view token] :as m} now]
   (let [state (-> (update state :token max token)
-                  (assoc-in [:strangers from] {:rules rules :view view})
+                  (assoc-in [:incompatible from] {:rules rules :view view})
                   (refuse kind m now))]
     (cond-> state
       (gives-way? state) (stop-leading now))))
 
-(defn- stranger?
+(defn- incompatible?
   "Has the sender other rules? A node of an earlier version does not say which, and is taken for one with the same."
   [state {their-rules :rules}]
   (not (or (nil? their-rules) (= their-rules (rules state)))))
@@ -602,8 +602,8 @@
       state)))
 
 (defn- hear [state [_ kind m] now]
-  (if (stranger? state m)
-    (hear-stranger state kind m now)
+  (if (incompatible? state m)
+    (hear-incompatible state kind m now)
     (hear-member state kind m now)))
 
 (defn- begin-to-leave [state now]

@@ -57,7 +57,8 @@
   (assoc state :servers (into {} (map (fn [node] [node (servers node :there)])) nodes)))
 
 (defn- gone
-  "The state when the node has no server: it does not count as connected then, until its server speaks. After a lost connection it is looked at again."
+  "The state when the node has no server. Until its server speaks it does not count as connected. After a lost connection
+  it is watched again."
   [state node why]
   (if (= :noconnection why)
     (update state :servers dissoc node)
@@ -119,21 +120,20 @@
   (cond-> {:policy policy :lease (ms lease)}
     quorum (assoc :quorum quorum)))
 
-(defn- tell-of-stranger [{:keys [core]} name rules]
+(defn- tell-of-incompatible [{:keys [core]} name rules]
   (let [ours (shown (agreement/rules core))
         theirs (shown rules)]
     (reports/report "the option :split-brain of the cluster"
                     (ex-info (str "The node " name " has :split-brain " theirs ", and this node, " (first (:me core)) ", has " ours
-                                  ", so neither is a member for the other. Give all nodes the same :split-brain, and start the ones "
-                                  "with another one again.")
+                                  ", so neither is a member for the other. Start nodes again so that all have the same :split-brain.")
                              {:node name :theirs theirs :ours ours}))))
 
-(defn- report-strangers
+(defn- report-incompatible
   "Reports each node with another policy or lease once."
   [{:keys [core reported] :as state}]
-  (let [new (remove (fn [[name creation]] (= creation (reported name))) (keys (:strangers core)))]
+  (let [new (remove (fn [[name creation]] (= creation (reported name))) (keys (:incompatible core)))]
     (doseq [[name :as node] (sort new)]
-      (tell-of-stranger state name (:rules ((:strangers core) node))))
+      (tell-of-incompatible state name (:rules ((:incompatible core) node))))
     (update state :reported into new)))
 
 (def ^:private most-late
@@ -173,7 +173,7 @@
       tell-lease
       forget-tokens
       give-tokens
-      report-strangers
+      report-incompatible
       report-slow-node
       answer-leaver))
 
