@@ -26,6 +26,7 @@
    [magnetar.cluster.impl.global.talk :as talk]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.global :as tables]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
@@ -89,7 +90,7 @@
   "The state with the server of the node as a peer, of which nothing is known yet."
   [state node pid]
   (-> (lost state node)
-      (assoc-in [:peers node] {:pid pid :ref (actor/monitor pid)})
+      (assoc-in [:peers node] {:pid pid :ref (monitors/monitor-at-once pid)})
       (update :absent disj node)))
 
 (defn- up [state node]
@@ -109,7 +110,7 @@
 
 (defn- lock [state [resource :as id] pid]
   (if (tables/lock id pid nil)
-    (let [ref (or (get-in state [:lockers pid :ref]) (actor/monitor pid))]
+    (let [ref (or (get-in state [:lockers pid :ref]) (monitors/monitor-at-once pid))]
       [true (-> (update-in state [:lockers pid :resources] (fnil conj #{}) resource)
                 (assoc-in [:lockers pid :ref] ref))])
     [false state]))

@@ -26,6 +26,7 @@
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.groups :as groups]
    [magnetar.impl.reports :as reports]
@@ -111,7 +112,7 @@
     state
     (do
       (groups/meet (self) peer)
-      (assoc-in state [:peers peer] (actor/monitor peer)))))
+      (assoc-in state [:peers peer] (monitors/monitor-at-once peer)))))
 
 (defn- discovered
   "Answers the peer, which looks for others."

@@ -15,6 +15,7 @@
    [magnetar.cluster.impl.agreement :as agreement]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
@@ -220,7 +221,7 @@
 (defn- now-runs [state runner pid]
   (if-some [run (get-in state [:running runner])]
     (do
-      (actor/monitor pid)
+      (monitors/monitor-at-once pid)
       (-> (assoc-in state [:running pid] (assoc run :singleton true))
           show-pids
           (stepped [:renew])))

@@ -35,20 +35,27 @@
       :else (arguments/misuse :magnetar/not-a-process
                               (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))))
 
-(defn- monitor-elsewhere [me target tag mode]
+(defn- monitor-elsewhere [^LocalProcess me target tag ^Ref$Alias mode waits?]
   (if-some [there (if (instance? RemoteName target) target (address/elsewhere target))]
-    (Monitors/monitor me ^RemoteName there tag mode)
+    (Monitors/monitor me ^RemoteName there tag mode (boolean waits?))
     (Monitors/monitorUnreachable me address/nobody target tag mode :noconnection)))
+
+(defn- watch ^Ref [target alias tag waits?]
+  (let [me (LocalProcess/require "monitor")]
+    (if (remote? target)
+      (monitor-elsewhere me target tag (alias-mode alias) waits?)
+      (let [[pid what] (watched target)]
+        (Monitors/monitor me (or pid address/nobody) what tag (alias-mode alias) (boolean waits?))))))
 
 (defn monitor
   "Watches the process; the reference. `alias` and `tag` are options of `magnetar.actor/monitor`, or nil."
-  (^Ref [target] (monitor target nil nil))
-  (^Ref [target alias tag]
-   (let [me (LocalProcess/require "monitor")]
-     (if (remote? target)
-       (monitor-elsewhere me target tag (alias-mode alias))
-       (let [[pid what] (watched target)]
-         (Monitors/monitor me (or pid address/nobody) what tag (alias-mode alias)))))))
+  (^Ref [target] (watch target nil nil true))
+  (^Ref [target alias tag] (watch target alias tag true)))
+
+(defn monitor-at-once
+  "Watches the process without a wait for room in the stream to its node: for a server that one slow node must not hold up."
+  ^Ref [target]
+  (watch target nil nil false))
 
 (defn demonitor
   "Ends the monitor; true if it was active."

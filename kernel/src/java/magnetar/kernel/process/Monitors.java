@@ -47,11 +47,21 @@ public final class Monitors {
      * @param mode how the reference works as an address
      */
     public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
+        return monitor(me, watched, object, tag, mode, true);
+    }
+
+    /**
+     * The same.
+     *
+     * @param waits whether it waits while the stream to the process's node has no room. A server that serves all nodes
+     *     must not: one of them that is slow would hold it up
+     */
+    public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode, boolean waits) {
         InFlight.deliver(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
         if (p == null && watched.node() != 0) {
-            Remote.monitor(me, m, Peers.of(watched));
+            Remote.monitor(me, m, Peers.of(watched), waits);
         } else if (keep(me, m)) {
             begin(me, m, p);
         }
@@ -60,9 +70,14 @@ public final class Monitors {
 
     /** Watches the process that has a name on another node. Called by the watcher. */
     public static Ref monitor(LocalProcess me, RemoteName watched, Object tag, Ref.Alias mode) {
+        return monitor(me, watched, tag, mode, true);
+    }
+
+    /** The same, with or without such a wait. */
+    public static Ref monitor(LocalProcess me, RemoteName watched, Object tag, Ref.Alias mode, boolean waits) {
         Monitor m = new Monitor.Named(Refs.next(me.fiber()), Refs.creation(), me.pid(), Refs.youngest(me), watched, tag == null ? Dialect.get().down : tag);
         m.alias = mode;
-        Remote.monitor(me, m, watched.peer());
+        Remote.monitor(me, m, watched.peer(), waits);
         return m;
     }
 

@@ -92,8 +92,8 @@ final class Remote {
         return c != null;
     }
 
-    static void monitor(LocalProcess me, Monitor m, Peer peer) {
-        Connection c = awaitRoom(peer);
+    static void monitor(LocalProcess me, Monitor m, Peer peer, boolean waits) {
+        Connection c = waits ? awaitRoom(peer) : peer == null ? null : peer.connection();
         if (Monitors.keep(me, m) && (c == null || !c.watch(me, m))) {
             Monitors.fire(me, m, Dialect.get().noconnection);
         }

@@ -12,6 +12,7 @@
    [magnetar.cluster.impl.global.talk :as talk]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.global :as tables]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
@@ -51,7 +52,7 @@
   [{:keys [probes] :as state} node]
   (if (some #{node} (vals probes))
     state
-    (assoc-in state [:probes (actor/monitor [talk/server-name node])] node)))
+    (assoc-in state [:probes (monitors/monitor-at-once [talk/server-name node])] node)))
 
 (defn probe-unknown
   "The same for all connected nodes of which that is not known."
