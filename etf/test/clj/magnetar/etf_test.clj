@@ -582,6 +582,16 @@
       (is (= first-end (.position in)))
       (is (= {:payload 1} (.decode in (.buffer out) (.position in) (- (.length out) (.position in))))))))
 
+(deftest a-term-without-its-version-is-read-with-the-atoms-of-a-header
+  (let [out ^Encoder (etf/encoder (etf/codec))
+        in ^Decoder (etf/decoder (etf/codec))]
+    (.clear out 1)
+    (.appendBare out [:order 17])
+    (.appendBare out :next)
+    (is (= 104 (aget (.buffer out) 1)) "a tuple, and not the version")
+    (is (= [:order 17] (.read in (.buffer out) 1 (dec (.length out)) (object-array 0))))
+    (is (= :next (.read in (.buffer out) (.position in) (- (.length out) (.position in)) (object-array 0))))))
+
 (deftest lists-of-small-integers-have-the-short-form
   (are [tag value] (let [bytes (etf/encode value)]
                      (and (= tag (aget bytes 1)) (same? (apply list value) (etf/decode bytes))))

@@ -131,6 +131,15 @@ public final class Encoder {
 
     /** Writes the value's term behind what is there, with the byte of the version in front. */
     public void append(Object value) {
+        append(value, true);
+    }
+
+    /** As {@link #append}, without the byte of the version, as behind a header of Erlang's distribution. */
+    public void appendBare(Object value) {
+        append(value, false);
+    }
+
+    private void append(Object value, boolean withVersion) {
         checkIdle();
         int before = position;
         boolean done = false;
@@ -140,7 +149,9 @@ public final class Encoder {
             depth = 0;
             keys = 0;
             inDoubt = false;
-            byte1(Tag.VERSION);
+            if (withVersion) {
+                byte1(Tag.VERSION);
+            }
             write(value);
             if (position - start > codec.maxSize) {
                 throw tooLong();
