@@ -30,7 +30,7 @@
    ["public Java" surface/findings]
    ["format" format/findings]
    ["Javadoc" docs/java-findings]
-   ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "dev/src" "bench/src/clj"])]
+   ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj" "dev/src" "bench/src/clj"])]
    ["reflection" #(reflection/reflection-findings ["examples"])]
    ["docstrings" docs/findings]
    ["form of docstrings" docs/form-findings]

@@ -219,6 +219,7 @@
   "The folder of sources in this checkout of an artifact that `run` does not have on its class path."
   {"magnetar-cluster" "/cluster/src/clj"
    "magnetar-core-async" "/compat/core-async/src/clj"
+   "magnetar-erlang" "/erlang/src/clj"
    "magnetar-etf" "/etf/src/clj"
    "magnetar-http" "/http/src/clj"})
 
@@ -324,7 +325,8 @@
 
 (def ^:private needed
   "Artifacts that an artifact of ours needs, besides magnetar. The launcher adds JGroups for magnetar-cluster."
-  {"magnetar-cluster" ["magnetar-etf"]})
+  {"magnetar-cluster" ["magnetar-etf"]
+   "magnetar-erlang" ["magnetar-etf"]})
 
 (defn- own-folders [root ours]
   (map #(str root (val %)) (select-keys folders-of-ours (into ours (mapcat needed) ours))))

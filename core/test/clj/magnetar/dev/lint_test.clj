@@ -45,8 +45,8 @@
   (sources/text "pom.xml"))
 
 (deftest a-library-that-deps-edn-gains-is-found-and-written-into-the-poms
-  (planted {"deps.edn" "{:deps {a/b {:mvn/version \"1\"}}}", "cluster/deps.edn" "{}", "etf/deps.edn" "{}", "http/deps.edn" "{}", "pom.xml" generated
-            "core/pom.xml" generated, "cluster/pom.xml" generated, "etf/pom.xml" generated, "http/pom.xml" generated}
+  (planted {"deps.edn" "{:deps {a/b {:mvn/version \"1\"}}}", "cluster/deps.edn" "{}", "erlang/deps.edn" "{}", "etf/deps.edn" "{}", "http/deps.edn" "{}", "pom.xml" generated
+            "core/pom.xml" generated, "cluster/pom.xml" generated, "erlang/pom.xml" generated, "etf/pom.xml" generated, "http/pom.xml" generated}
     (let [before (fixed "{:deps {a/b {:mvn/version \"1\"}}}")]
       (is (str/includes? before "<id>library</id>"))
       (is (not (str/includes? before "<artifactId>d</artifactId>")))
@@ -63,8 +63,8 @@
         (is (= before (fixed "{:deps {a/b {:mvn/version \"1\"}}}")) "and what goes is taken out")))))
 
 (deftest a-pom-without-a-place-for-libraries-is-found
-  (planted {"deps.edn" "{:deps {}}", "cluster/deps.edn" "{}", "etf/deps.edn" "{}", "http/deps.edn" "{}", "pom.xml" generated, "core/pom.xml" "<a/>"
-            "cluster/pom.xml" generated, "etf/pom.xml" generated, "http/pom.xml" generated}
+  (planted {"deps.edn" "{:deps {}}", "cluster/deps.edn" "{}", "erlang/deps.edn" "{}", "etf/deps.edn" "{}", "http/deps.edn" "{}", "pom.xml" generated, "core/pom.xml" "<a/>"
+            "cluster/pom.xml" generated, "erlang/pom.xml" generated, "etf/pom.xml" generated, "http/pom.xml" generated}
     (is (some #{{:file "core/pom.xml"
                  :message (str "has no place for the libraries of deps.edn: put them between `<!-- generated from deps.edn; CONTRIBUTING.md says how -->` "
                                "and `<!-- end of what is generated -->`")}}

@@ -194,7 +194,7 @@
       "magnetar: . is a folder: run needs the file with the program's -main." ["."])
     (are [sentence arguments] (= [2 "" sentence] ((juxt :exit :out :err) (apply magnetar arguments)))
       "magnetar: repl does not know x; `bin/magnetar repl --help` says what it knows." ["repl" "x"]
-      "magnetar: test does not know --quick; its options are --sample-projects, --integrations, --nrepl, --ring, --redis, --drivers, --browser, --faults, --histories, --slow and --with-erl." ["test" "--quick"]
+      "magnetar: test does not know --quick; its options are --sample-projects, --integrations, --nrepl, --ring, --redis, --drivers, --beam, --browser, --faults, --histories, --slow and --with-erl." ["test" "--quick"]
       "magnetar: lint takes one option: --fix or --write-api." ["lint" "--fix" "core"]
       "magnetar: demo takes at most one folder: bin/magnetar demo [DIR]" ["demo" "a" "b"]
       "magnetar: demo does not know --fast; it takes a folder of HTML." ["demo" "--fast"]

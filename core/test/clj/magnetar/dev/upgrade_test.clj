@@ -122,7 +122,7 @@
     (is (str/includes? page "Could not locate magnetar/async/lab__init.class"))))
 
 (def ^:private places-with-coordinates
-  ["pom.xml" "kernel/pom.xml" "core/pom.xml" "test-kit/pom.xml" "cluster/pom.xml" "etf/pom.xml" "http/pom.xml" "compat/core-async/pom.xml" "test/sample-projects/maven/pom.xml"
+  ["pom.xml" "kernel/pom.xml" "core/pom.xml" "test-kit/pom.xml" "cluster/pom.xml" "erlang/pom.xml" "etf/pom.xml" "http/pom.xml" "compat/core-async/pom.xml" "test/sample-projects/maven/pom.xml"
    "README.md" "docs/guide/core-async-compat.md"])
 
 (deftest coordinates-have-the-version-that-the-changes-are-about

@@ -39,7 +39,7 @@
   "What the public namespaces of the core publish now, in the shape of api.edn."
   []
   (into (sorted-map)
-        (for [{:keys [name] :as source} (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj"])
+        (for [{:keys [name] :as source} (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj"])
               :when (docs/public-namespace? source)]
           [name (into (sorted-map) (update-vals (docs/public-vars name) entry))])))
 

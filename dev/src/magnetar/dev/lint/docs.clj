@@ -36,7 +36,7 @@
 (defn public-sources
   "What the files of the public namespaces declare, as of `sources/namespaces`."
   []
-  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj"])))
+  (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj"])))
 
 (defn findings
   "Public vars and public namespaces of the core without a docstring."
@@ -119,4 +119,4 @@
 (defn java-findings
   "Public top-level types of Java without Javadoc."
   []
-  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java" "cluster/src/java" "etf/src/java"])))
+  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java" "cluster/src/java" "erlang/src/java" "etf/src/java"])))

@@ -36,8 +36,8 @@
 (defn- raised
   "From each id that is raised to a file that raises it."
   []
-  (-> (into {} (mapcat keywords-in) (mapcat #(sources/files % ".clj") ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj"]))
-      (into (mapcat misuses-in) (mapcat #(sources/files % ".java") ["kernel/src/java" "etf/src/java"]))
+  (-> (into {} (mapcat keywords-in) (mapcat #(sources/files % ".clj") ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj"]))
+      (into (mapcat misuses-in) (mapcat #(sources/files % ".java") ["kernel/src/java" "etf/src/java" "erlang/src/java"]))
       (into (map #(vector % run-of-a-simulation)) (when (sources/exists? run-of-a-simulation) of-simulations))
       (as-> ids (apply dissoc ids no-ids))))
 

@@ -57,12 +57,12 @@
 (defn findings
   "Arrows of the core that point up or sideways, and namespaces without a layer."
   []
-  (mapcat arrow-findings (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj"])))
+  (mapcat arrow-findings (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj"])))
 
 (defn name-findings
   "Names that have a layer, and no namespace."
   []
-  (let [there (map (comp str :name) (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "bench/src/clj" "dev/src"]))]
+  (let [there (map (comp str :name) (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj" "bench/src/clj" "dev/src"]))]
     (for [modules (:clojure @layers), module modules, prefix module
           :when (not-any? #(within? % prefix) there)]
       {:file "dev/src/magnetar/dev/lint/layers.edn" :message (str prefix " has a layer, but there is no such namespace: take it out")})))

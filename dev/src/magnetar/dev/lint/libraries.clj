@@ -1,7 +1,7 @@
 (ns magnetar.dev.lint.libraries
   "The poms have the libraries of deps.edn, between two comments: :deps in core/pom.xml and in the profile `library` of
   pom.xml, each alias with :extra-deps in the profile of its name, and the :deps of
-  cluster/deps.edn, etf/deps.edn and http/deps.edn in the poms beside them. The gate compares the text, `fix` writes it."
+  cluster/deps.edn, erlang/deps.edn, etf/deps.edn and http/deps.edn in the poms beside them. The gate compares the text, `fix` writes it."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -57,10 +57,11 @@
 
 (defn- blocks
   "What each pom holds between its comments, as lines, and how far they are indented there."
-  [{:keys [deps] :as all} cluster etf http]
+  [{:keys [deps] :as all} cluster erlang etf http]
   {"pom.xml" [4 (mapcat profile (cons ["library" deps] (aliases all)))]
    "core/pom.xml" [4 (dependencies deps)]
    "cluster/pom.xml" [4 (dependencies (published cluster))]
+   "erlang/pom.xml" [4 (dependencies (published erlang))]
    "etf/pom.xml" [4 (dependencies (published etf))]
    "http/pom.xml" [4 (dependencies (published http))]})
 
@@ -78,7 +79,7 @@
 (defn- poms
   "Each pom as :file, :text and what :wanted is in its place."
   []
-  (for [[file block] (apply blocks (map (comp edn/read-string sources/text) ["deps.edn" "cluster/deps.edn" "etf/deps.edn" "http/deps.edn"]))
+  (for [[file block] (apply blocks (map (comp edn/read-string sources/text) ["deps.edn" "cluster/deps.edn" "erlang/deps.edn" "etf/deps.edn" "http/deps.edn"]))
         :let [text (sources/text file)]]
     {:file file :text text :wanted (with-block text block)}))
 

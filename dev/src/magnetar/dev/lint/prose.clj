@@ -65,7 +65,8 @@
     (parse-long number)))
 
 (def ^:private sources-that-cite
-  [["kernel" ".java"] ["kernel" ".options"] ["core" ".clj"] ["test-kit" ".clj"] ["cluster" ".java"] ["cluster" ".clj"] ["etf" ".clj"] ["http" ".clj"] ["compat" ".clj"] ["dev" ".clj"] ["bench" ".clj"] ["bench" ".md"]
+  [["kernel" ".java"] ["kernel" ".options"] ["core" ".clj"] ["test-kit" ".clj"] ["cluster" ".java"] ["cluster" ".clj"] ["erlang" ".java"] ["erlang" ".clj"]
+   ["etf" ".clj"] ["http" ".clj"] ["compat" ".clj"] ["dev" ".clj"] ["bench" ".clj"] ["bench" ".md"]
    ["docs" ".md"] ["examples" ".md"]])
 
 (defn- citing-files []

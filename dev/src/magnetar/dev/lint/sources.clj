@@ -46,7 +46,7 @@
 
 (def product-folders
   "Where the Clojure that is shipped lies."
-  ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "compat/core-async/src/clj"])
+  ["core/src/clj" "test-kit/src/clj" "etf/src/clj" "http/src/clj" "cluster/src/clj" "erlang/src/clj" "compat/core-async/src/clj"])
 
 (def ^:private java-literal
   #"(?s)\"{3}.*?\"{3}|\"(?:[^\"\\\n]++|\\.)*+\"|'(?:[^'\\\n]++|\\.)++'")

@@ -21,7 +21,7 @@ public final class Frames {
 
     // What follows LIBRARY, so that a frame which does not begin with that is compared once. A crash has dozens of frames.
     private static final String[] OF_LIBRARY = {"actor$", "actor.", "agent$", "application$", "application.", "async$",
-            "bits$", "breaker$", "channel$", "cluster$", "cluster.", "dev.", "etf$", "etf.", "fold$", "gen_event$", "gen_event.", "gen_server$", "gen_server.", "gen_statem$",
+            "bits$", "breaker$", "channel$", "cluster$", "cluster.", "dev.", "erlang$", "erlang.", "etf$", "etf.", "fold$", "gen_event$", "gen_event.", "gen_server$", "gen_server.", "gen_statem$",
             "gen_statem.", "global$", "hot$", "hot.", "http$", "http.", "impl.", "inspect$", "inspect.", "kernel.", "match$", "net$", "net.", "nrepl$", "nrepl.", "otel$", "otel.",
             "overload$", "pg$", "pool$", "pool.", "proc_lib$", "proc_lib.", "registry$", "registry.", "report$",
             "resilience$", "resilience.", "scope$", "scope.", "supervisor$", "supervisor.", "sys$", "sys.",

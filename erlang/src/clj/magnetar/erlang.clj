@@ -1,0 +1,307 @@
+(ns magnetar.erlang
+  "Makes this JVM a node of Erlang, whose processes BEAMs call, link and monitor.
+
+    (erlang/start {:name \"till@127.0.0.1\" :cookie-file \"cookie\"})
+    (erlang/connect \"stock@127.0.0.1\")           ;=> true
+    (gs/call [:shelf \"stock@127.0.0.1\"] [:count 12]) ; of a gen_server of Erlang
+
+  start start-link stop      begin and end to be a node
+  connect disconnect ping    connections with other nodes
+  nodes address              the other nodes, and where this one listens
+
+  What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
+  node] is a name on a node. Links and monitors fire with :noconnection when a node is lost.
+
+  Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
+  tuple, a list a list, a string a binary.
+
+  Not there yet: TLS, processes that one side starts on the other, `global` and `pg`. The guide has the whole
+  list.
+
+  Require it as `[magnetar.erlang :as erlang]`.
+
+  Erlang: net_kernel, and the functions of the module erlang about nodes."
+  (:require
+   [clojure.java.io :as io]
+   [magnetar.actor :as actor]
+   [magnetar.erlang.impl.node :as node]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (java.net InetAddress InetSocketAddress UnknownHostException)
+   (magnetar.erlang.wire Cookie Settings)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- options
+
+(def ^:private known
+  [:name :cookie :cookie-file :bind :port :epmd :visible :insecure :tick :buffer :nil])
+
+(defn- bad [option wanted x]
+  (arguments/misuse :magnetar/bad-option
+                    (str "`erlang/start`: " option " is " wanted "; this is " (arguments/show x) ".")
+                    {:path [option] :value x}))
+
+(defn- check [option good? wanted options]
+  (when-some [x (options option)]
+    (when-not (good? x)
+      (bad option wanted x))))
+
+(defn- name? [x]
+  (and (string? x) (Settings/isName x)))
+
+(defn- port? [x]
+  (and (int? x) (<= 0 (long x) 65535)))
+
+(defn- positive-int? [x]
+  (and (int? x) (<= 1 (long x) Integer/MAX_VALUE)))
+
+(defn- check-options [options]
+  (arguments/options "erlang/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
+  (when-not (name? (:name options))
+    (bad :name "a string name@host" (:name options)))
+  (check :port port? "a port, or 0 for any" options)
+  (check :epmd #(or (false? %) (and (port? %) (pos? (long %)))) "the port of EPMD, or false" options)
+  (check :visible boolean? "true or false" options)
+  (check :insecure boolean? "true or false" options)
+  (check :tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more" options)
+  (check :buffer positive-int? "a number of bytes" options)
+  (check :nil #{:nil :undefined} ":nil or :undefined" options))
+
+(defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
+  (cond
+    (and cookie cookie-file) (bad :cookie "not given beside :cookie-file" "both")
+    (string? cookie) (Cookie/of cookie)
+    cookie (bad :cookie "a string" "something else")
+    (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
+    :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
+
+(defn- bind-address ^InetAddress [{:keys [bind insecure]}]
+  (let [address (try
+                  (if bind (InetAddress/getByName bind) (InetAddress/getLoopbackAddress))
+                  (catch UnknownHostException _ (bad :bind "an address of this machine" bind)))]
+    (when-not (or insecure (.isLoopbackAddress ^InetAddress address))
+      (bad :bind "a loopback address, unless :insecure is true, because this version has no TLS" bind))
+    address))
+
+(def ^:private handshake-ms 7000)
+
+(defn- epmd-port
+  "The port of the option, else that of the environment, as `erl` finds it; nil for none."
+  [epmd]
+  (when-not (false? epmd)
+    (or epmd (some-> (System/getenv "ERL_EPMD_PORT") parse-long) 4369)))
+
+(defn- epmd-address ^InetSocketAddress [epmd]
+  (when-some [port (epmd-port epmd)]
+    (InetSocketAddress. (InetAddress/getLoopbackAddress) (int port))))
+
+(defn- prepared
+  "The options of the server."
+  [{:keys [name port epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
+  (check-options options)
+  (when-not (or (nil? (:bind options)) (string? (:bind options)))
+    (bad :bind "an address, a string" (:bind options)))
+  {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (epmd-address epmd) (int tick) (int buffer)
+                        (int handshake-ms))
+   :nil-as (:nil options :nil)})
+
+;; ---- the begin and the end
+
+(defn start
+  "Makes this JVM a node of Erlang; returns [:ok pid], or [:error why].
+
+  The process is the node: `stop` ends it. For an application there is `start-link`.
+
+  If this node cannot listen, or EPMD is not there or has another node of the name, why is [:not-started
+  sentence]. If it is a node already, it is [:already-started pid].
+
+  Throws an IllegalArgumentException if an option is wrong, and an IOException if the file of the cookie is
+  not there or can be read by other users.
+
+  Options:
+    :name         this node's name, a string name@host. Others look up the host, and ask its EPMD for the name
+    :cookie       the secret that all nodes share, a string
+    :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
+    :bind         the address where it listens. Default the loopback address. This version has no TLS, so
+                  another one needs :insecure
+    :insecure     true allows a :bind outside of the loopback address
+    :port         the port where it listens. Default 0, any
+    :epmd         the port of EPMD on this machine and the others, or false for none. Default the
+                  environment's ERL_EPMD_PORT, else 4369
+    :visible      true lets other nodes list this one. Default false, a hidden node, as a C node is
+    :tick         net_ticktime: a connection that is silent for so many ms is closed. Default 60000
+    :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
+    :nil          the atom that nil is, :nil or :undefined. Default :nil, as in Elixir. The other one is a
+                  keyword
+
+  Example:
+
+    (erlang/start {:name \"till@127.0.0.1\" :cookie-file \"cookie\" :epmd false :port 9100})
+
+  See also `start-link`, `stop`, `connect`.
+
+  Erlang: net_kernel:start/2."
+  {:added "0.2" :erlang "net_kernel:start/2"}
+  [options]
+  (node/start (prepared options)))
+
+(defn start-link
+  "Does what `start` does, linked to this process.
+
+  Example:
+
+    {:id :erlang
+     :start [erlang/start-link {:name \"till@127.0.0.1\" :cookie-file \"cookie\"}]}
+
+  See also `start`."
+  {:added "0.2"}
+  [options]
+  (node/start-link (prepared options)))
+
+(defn stop
+  "Ends to be a node of Erlang; returns :ok.
+
+  What waits for other nodes is sent, for 2 s at most. Then links and monitors fire with :noconnection, here
+  and there. This node has no name then, and may start again, as another node for the others.
+
+  Blocks until all connections have ended.
+
+  Throws an ExceptionInfo if this is no node of Erlang (:noproc).
+
+  Example:
+
+    (erlang/stop) ;=> :ok
+
+  Erlang: net_kernel:stop/0."
+  {:added "0.2" :erlang "net_kernel:stop/0"}
+  []
+  (gs/stop node/server-name))
+
+;; ---- nodes
+
+(defn- alone? []
+  (nil? (actor/whereis node/server-name)))
+
+(defn- check-node [x]
+  (when-not (name? x)
+    (arguments/misuse :magnetar/bad-address (str "A node is a string name@host; this is " (arguments/show x) ".") {:value x})))
+
+(defn nodes
+  "Returns the names of the nodes that this one is connected with, sorted.
+
+  It is a vector, and hidden nodes are in it. In a JVM that is no node of Erlang it is empty.
+
+  Example:
+
+    (erlang/nodes) ;=> [\"stock@127.0.0.1\"]
+
+  See also `magnetar.actor/node`.
+
+  Erlang: nodes(connected)."
+  {:added "0.2" :erlang "erlang:nodes/1"}
+  []
+  (if (alone?) [] (gs/call node/server-name :nodes)))
+
+(defn address
+  "Returns the address where this node listens, a string host:port.
+
+  Throws an ExceptionInfo if this is no node of Erlang (:noproc).
+
+  Example:
+
+    (erlang/address) ;=> \"127.0.0.1:9100\""
+  {:added "0.2"}
+  []
+  (gs/call node/server-name :address))
+
+(def ^:private answer-ms
+  "How long a connect has: twice the time of a handshake, and some more."
+  20000)
+
+(defn connect
+  "Connects with a node; returns true or false.
+
+  A node is connected by this function, or when it connects by itself. A message to a node that is not
+  connected is dropped.
+
+  Returns true if the two are connected, false if they cannot be, and :ignored if this is no node of Erlang.
+  If a node has refused, or has another cookie, a line in the log says so.
+
+  Blocks until the handshake has ended, at most for 14 s.
+
+  Throws an IllegalArgumentException if the node is not a string name@host.
+
+  Options:
+    :port  the port of the node. Default: EPMD of its host is asked
+
+  Example:
+
+    (erlang/connect \"stock@127.0.0.1\") ;=> true
+
+  See also `disconnect`, `ping`.
+
+  Erlang: net_kernel:connect_node/1. There the first message to a node connects as well."
+  {:added "0.2" :erlang "net_kernel:connect_node/1"}
+  ([node] (connect node nil))
+  ([node options]
+   (check-node node)
+   (arguments/options "erlang/connect" [:port] options)
+   (let [port (:port options 0)]
+     (when-not (port? port)
+       (arguments/misuse :magnetar/bad-option (str "`erlang/connect`: :port is a port; this is " (arguments/show port) ".") {:path [:port] :value port}))
+     (if (alone?)
+       :ignored
+       (gs/call node/server-name [:connect node port] {:timeout answer-ms :else false})))))
+
+(defn disconnect
+  "Ends the connection with a node; returns true, or false if there is none.
+
+  Links and monitors between the two fire with :noconnection on both sides. Either may connect again.
+
+  Returns :ignored if this is no node of Erlang.
+
+  Blocks until the links and monitors of this node have fired.
+
+  Throws an IllegalArgumentException if the node is not a string name@host.
+
+  Example:
+
+    (erlang/disconnect \"stock@127.0.0.1\") ;=> true
+
+  See also `connect`.
+
+  Erlang: erlang:disconnect_node/1."
+  {:added "0.2" :erlang "erlang:disconnect_node/1"}
+  [node]
+  (check-node node)
+  (if (alone?)
+    :ignored
+    (gs/call node/server-name [:disconnect node])))
+
+(defn ping
+  "Asks a node if it is there, and connects with it; returns :pong or :pang.
+
+  Blocks until the other node has answered, at most for 24 s.
+
+  Throws an IllegalArgumentException if the node is not a string name@host.
+
+  Example:
+
+    (erlang/ping \"stock@127.0.0.1\") ;=> :pong
+
+  See also `connect`.
+
+  Erlang: net_adm:ping/1."
+  {:added "0.2" :erlang "net_adm:ping/1"}
+  [node]
+  (if (true? (connect node))
+    (try
+      (if (= :yes (gs/call [:net_kernel node] [:is_auth (keyword (actor/node))] {:timeout 10000 :else :pang}))
+        :pong
+        :pang)
+      (catch ExceptionInfo _ :pang))
+    :pang))

@@ -1,0 +1,90 @@
+package magnetar.erlang.wire;
+
+import magnetar.etf.Identities;
+import magnetar.etf.Reference;
+import magnetar.kernel.process.Exports;
+import magnetar.kernel.process.Peers;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Transport;
+
+/**
+ * Pids and references of processes as terms of Erlang, and back.
+ *
+ * <p>The number of a pid has 64 bits, which are the id and the serial of its term. An own reference has five words: its id,
+ * its maker and whether it is an address. So an alias finds its process when it comes back.
+ *
+ * <p>References of other nodes stay what the codec makes of them: their words are the other node's, and go back as they
+ * came.
+ */
+final class Ids implements Identities {
+    private static final int WORDS = 5;
+    private static final long LOW = 0xffffffffL;
+
+    private final Transport transport;
+
+    /** Processes of other nodes are reached by the transport. */
+    Ids(Transport transport) {
+        this.transport = transport;
+    }
+
+    /** Stands for a sender that is no process: Erlang knows no message to a name without the pid of a sender. */
+    static magnetar.etf.Pid outside() {
+        return new magnetar.etf.Pid(Peers.name(), 0, 0, Peers.incarnation());
+    }
+
+    @Override
+    public Object write(Object value) {
+        return value instanceof Pid pid ? term(pid) : value instanceof Ref ref ? term(ref) : null;
+    }
+
+    private static magnetar.etf.Pid term(Pid pid) {
+        boolean own = pid.node() == 0;
+        if (own) {
+            Exports.pid(pid);
+        }
+        long number = pid.serial();
+        return new magnetar.etf.Pid(nodeOf(pid), number & LOW, number >>> 32, own ? Peers.incarnation() : pid.creation());
+    }
+
+    private static Reference term(Ref ref) {
+        boolean own = ref.creation() == Peers.creation();
+        boolean address = own ? Exports.ref(ref) : !ref.isPlain();
+        if (own && ref.maker() != null) {
+            Exports.pid(ref.maker());
+        }
+        long maker = ref.maker() == null ? 0 : ref.maker().serial();
+        long id = ref.id();
+        return new Reference(own ? Peers.name() : nodeOf(ref.maker()), own ? Peers.incarnation() : ref.creation(), (int) id, (int) (id >>> 32),
+                (int) maker, (int) (maker >>> 32), address ? 1 : 0);
+    }
+
+    private static String nodeOf(Pid pid) {
+        String name = pid == null ? null : pid.nodeName();
+        return name == null ? Peers.NO_NAME : name;
+    }
+
+    @Override
+    public Object read(Object identity) {
+        if (identity instanceof magnetar.etf.Pid pid) {
+            long number = pid.id() | pid.serial() << 32;
+            return isOwn(pid.node(), pid.creation()) ? Exports.pid(number, Peers.creation())
+                    : Peers.peer(pid.node(), pid.creation(), transport).pid(number);
+        }
+        return identity instanceof Reference ref && ref.count() == WORDS && isOwn(ref.node(), ref.creation()) ? own(ref) : identity;
+    }
+
+    private static Ref own(Reference ref) {
+        long maker = word(ref, 2) | word(ref, 3) << 32;
+        long creation = Peers.creation();
+        return Exports.ref(word(ref, 0) | word(ref, 1) << 32, creation, maker == 0 ? null : Exports.pid(maker, creation), ref.word(4) == 1);
+    }
+
+    private static long word(Reference ref, int index) {
+        return ref.word(index) & LOW;
+    }
+
+    private static boolean isOwn(String node, long creation) {
+        return creation == Peers.incarnation() && node.equals(Peers.name());
+    }
+}

@@ -1,0 +1,111 @@
+(ns magnetar.erlang.beam
+  "Real BEAMs for tests, in a run with --with-erl, with an EPMD of their own on a free port. They end with the test."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.dev.processes :as processes])
+  (:import
+   (java.io BufferedReader File Writer)
+   (java.net InetAddress ServerSocket Socket)
+   (java.util List)
+   (java.util.concurrent LinkedBlockingQueue TimeUnit)))
+
+(set! *warn-on-reflection* true)
+
+(def limit-ms
+  "How long a test waits for something that has to come."
+  30000)
+
+(def cookie
+  "The cookie of the nodes."
+  "a_cookie_of_tests")
+
+(defn- on-path? [program]
+  (some #(.canExecute (io/file % program)) (str/split (or (System/getenv "PATH") "") #":")))
+
+(defn missing
+  "Why no BEAM can be started; nil if one can."
+  []
+  (cond
+    (not= "true" (System/getProperty "magnetar.erl")) :not-wanted
+    (not (on-path? "erl")) :no-erl))
+
+(defn free-port
+  "A port where nothing listens."
+  []
+  (with-open [socket (ServerSocket. 0 50 (InetAddress/getLoopbackAddress))]
+    (.getLocalPort socket)))
+
+(defn- start ^Process [folder environment words]
+  (let [builder (doto (ProcessBuilder. ^List words) (.directory folder) (.redirectErrorStream true))]
+    (.putAll (.environment builder) environment)
+    (.start builder)))
+
+(defn- listening? [port]
+  (try
+    (.close (Socket. (InetAddress/getLoopbackAddress) (int port)))
+    true
+    (catch java.net.ConnectException _ false)))
+
+(defn start-epmd
+  "Starts EPMD at the port, and returns its process when it listens."
+  ^Process [port]
+  (let [folder (processes/temporary-folder)
+        process (start folder {} ["epmd" "-port" (str port) "-address" "127.0.0.1"])]
+    (loop []
+      (when-not (or (listening? port) (not (.isAlive process)))
+        (recur)))
+    process))
+
+(defn end
+  "Kills a process, and waits for its end."
+  [^Process process]
+  (.destroyForcibly process)
+  (.waitFor process limit-ms TimeUnit/MILLISECONDS))
+
+(defn- lines
+  "A queue of what the process prints, line by line, and :end."
+  ^LinkedBlockingQueue [^Process process]
+  (let [queue (LinkedBlockingQueue.)]
+    (Thread/startVirtualThread
+      #(with-open [reader (BufferedReader. (io/reader (.getInputStream process)))]
+         (run! (fn [line] (.put queue line)) (line-seq reader))
+         (.put queue :end)))
+    queue))
+
+(defn- next-answer
+  "The next line that is an answer. Reports of the BEAM come between them."
+  [^LinkedBlockingQueue queue]
+  (let [line (.poll queue limit-ms TimeUnit/MILLISECONDS)]
+    (cond
+      (not (string? line)) (throw (ex-info "the BEAM has not answered" {:line line}))
+      (re-find #"^(= |! |ready)" line) line
+      :else (recur queue))))
+
+(defn start-beam
+  "Starts a BEAM with the name, and returns it when it reads. Options are further words of its command line."
+  [name epmd-port & options]
+  (let [source (io/file processes/home "erlang/test/resources/erlang_peer.erl")
+        process (start (processes/temporary-folder) {"ERL_EPMD_PORT" (str epmd-port) "HOME" (str (processes/temporary-folder))}
+                       (into ["erl" "-noshell" "-name" name "-setcookie" cookie "-kernel" "logger_level" "none"]
+                             (concat options
+                                     ["-eval" (str "{ok, M, B} = compile:file(\"" source "\", [binary, report_errors]), "
+                                                   "code:load_binary(M, \"erlang_peer\", B), erlang_peer:main().")])))
+        beam {:process process :name name :lines (lines process) :in (io/writer (.getOutputStream process))}]
+    (next-answer (:lines beam))
+    beam))
+
+(defn ask
+  "Evaluates Erlang in the BEAM, whose variables stay; returns the value as text."
+  [{:keys [^Writer in lines]} & texts]
+  (.write in (str (apply str texts) ".\n"))
+  (.flush in)
+  (let [line (next-answer lines)]
+    (if (str/starts-with? line "= ")
+      (subs line 2)
+      (throw (ex-info (str "the BEAM has said " line) {})))))
+
+(defn end-beam
+  "Kills the BEAM."
+  [beam]
+  (end (:process beam)))
