@@ -105,6 +105,19 @@
       (subs line 2)
       (throw (ex-info (str "the BEAM has said " line) {})))))
 
+(defn- signal [name {:keys [^Process process]}]
+  (.waitFor (start (processes/temporary-folder) {} ["kill" name (str (.pid process))])))
+
+(defn suspend
+  "Stops the BEAM until `resume`."
+  [beam]
+  (signal "-STOP" beam))
+
+(defn resume
+  "Lets a suspended BEAM go on."
+  [beam]
+  (signal "-CONT" beam))
+
 (defn end-beam
   "Kills the BEAM."
   [beam]

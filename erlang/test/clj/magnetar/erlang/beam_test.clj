@@ -28,9 +28,9 @@
      (let [port (beam/free-port)
            epmd (beam/start-epmd port)]
        (try
-         (let [b (if (:visible options) (start-beam them port) (start-beam them port "-hidden"))]
+         (let [b (apply start-beam them port (::words options ["-hidden"]))]
            (try
-             (scripted/running (merge {:cookie beam/cookie :epmd port} options) (atom [])
+             (scripted/running (merge {:cookie beam/cookie :epmd port} (dissoc options ::words)) (atom [])
                (fn [] (actor/with-process {:name :inbox} (f port b))))
              (finally (end-beam b))))
          (finally (beam/end epmd)))))))
@@ -177,6 +177,21 @@
                                         "receive {nodedown, _} -> ok after 10000 -> none end}")))
         (gs/stop :counter)))))
 
+(deftest a-suspended-beam-is-lost-after-the-time-of-the-ticks
+  (with-beam {:tick 1000 ::words ["-hidden" "-kernel" "net_ticktime" "1"]}
+    (fn [_ b]
+      (erlang/connect them)
+      (ask b "register(shell, self())")
+      (let [ref (actor/monitor [:shell them])]
+        (beam/suspend b)
+        (! [:shell them] :not-read)
+        (is (= [:DOWN ref :process [:shell them] :noconnection] (got)))
+        (is (= [] (erlang/nodes)))
+        (is (nothing-more?))
+        (beam/resume b)
+        (is (eventually #(= "[]" (ask b "nodes(connected)"))))
+        (is (true? (erlang/connect them)))))))
+
 (deftest large-messages-come-in-parts-between-others
   (with-beam
     (fn [_ b]
@@ -206,7 +221,7 @@
       (is (= "pong" (ask b "net_adm:ping('" us "')"))))))
 
 (deftest a-visible-node-is-listed
-  (with-beam {:visible true}
+  (with-beam {:visible true ::words []}
     (fn [_ b]
       (erlang/connect them)
       (is (= (str "['" us "']") (ask b "nodes()")))

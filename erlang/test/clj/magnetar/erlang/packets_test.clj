@@ -7,14 +7,13 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.scripted :as scripted
-    :refer [bytes-of control ended? flags hang-up join logged next-control packet pid reference running term]]
+    :refer [bytes-of control creation ended? flags hang-up join logged next-control packet pid reference running term]]
    [magnetar.gen-server :as gs])
   (:import
    (clojure.lang ExceptionInfo)
    (java.io DataInputStream DataOutputStream)
-   (java.net Socket)
-   (java.util Arrays)
-   (magnetar.etf ImproperList)))
+   (java.util Arrays Random)
+   (magnetar.etf ImproperList Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -203,6 +202,49 @@
           (is (= :goes-on (got)))))
       (is (= [:bad-term :unknown] (map #(if (instance? ExceptionInfo (:error %)) :bad-term :unknown) @failures)))
       (is (str/includes? (ex-message (:error (second @failures))) "the control message 99")))))
+
+(defn- mutated
+  "The bytes with one to four of them changed, one left out, or the end cut off."
+  ^bytes [^Random random ^bytes bytes]
+  (let [n (alength bytes)
+        at #(.nextInt random n)]
+    (case (.nextInt random 3)
+      0 (let [copy (aclone bytes)]
+          (dotimes [_ (inc (.nextInt random 4))]
+            (aset copy (at) (unchecked-byte (.nextInt random 256))))
+          copy)
+      1 (let [i (int (at))]
+          (byte-array (concat (take i bytes) (drop (inc i) bytes))))
+      (Arrays/copyOf bytes (int (at))))))
+
+(def ^:private real-packets
+  "Packets to processes that are not there."
+  (let [own (Pid. "m@127.0.0.1" 4000000000 9 creation)
+        header [(byte-array [131 68 0])]
+        of (fn [& parts] (byte-array (mapcat seq parts)))]
+    [(apply of (into header [(term [6 their-pid (keyword "") :nobody]) (term {:a [1 2.5 "x" '(1 2)] :b (repeat 40 :c)})]))
+     (apply of (into header [(term [22 their-pid own]) (term [:$gen_call [their-pid (improper :alias (reference other 1 2 3))] :x])]))
+     (apply of (into header [(term [19 their-pid :nobody (reference other 1 2 3 4 5)])]))
+     (apply of (into header [(term [28 :nobody own (reference other 1 2 3)]) (term :gone)]))
+     (apply of (into header [(term [1 their-pid own])]))
+     (apply of (into header [(term [35 18446744073709551615 their-pid own])]))
+     (of [131 68 2 (unchecked-byte (+ 8 (* 16 (+ 8 2)))) 0 0 0 7 6] (scripted/utf-8 "nobody") inbox-op (term 1))
+     (of [131 69 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 3 0] (term [6 their-pid (keyword "") :nobody]))
+     (of [131 70 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 2] (term "part"))]))
+
+(deftest mutated-packets-are-dropped-or-close-the-connection-and-nothing-else
+  (scripted/failures-of
+    (fn [failures]
+      (running
+        (fn []
+          (let [random (Random. 20261129)]
+            (dotimes [_ 150]
+              (let [peer (join other)]
+                (dotimes [_ 20]
+                  (packet peer (mutated random (nth real-packets (.nextInt random (count real-packets))))))
+                (hang-up peer)
+                (is (scripted/eventually #(= [] (erlang/nodes)))))))))
+      (is (= [] (remove #(or (instance? ExceptionInfo (:error %)) (instance? UnsupportedOperationException (:error %))) @failures))))))
 
 ;; ---- silence
 
