@@ -100,6 +100,19 @@
         (is (= :ok (erlang/stop)))
         (is (re-find #"It did not answer in time" (first @lines)))))))
 
+(deftest too-many-strangers-are-closed-and-keep-no-dial-away
+  (running
+    (fn []
+      (let [strangers (vec (repeatedly 110 #(dial (port-of-node))))]
+        (is (ended? (peek strangers)))
+        (with-open [server (listen)]
+          (let [answer (future (erlang/connect other {:port (.getLocalPort server)}))
+                peer (let-in (accept server) other)]
+            (is (true? (deref answer scripted/limit-ms :late)))
+            (hang-up peer)))
+        (run! hang-up strangers)
+        (is (scripted/eventually #(try (hang-up (join "c@127.0.0.1")) true (catch Exception _ false))))))))
+
 ;; ---- the side that dials
 
 (defn- connecting

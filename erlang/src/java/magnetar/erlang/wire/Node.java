@@ -37,7 +37,7 @@ import magnetar.kernel.process.Peers;
 public final class Node {
     private static final AtomicReference<Node> OPEN = new AtomicReference<>();
 
-    private static final int MOST_GREETINGS = 100; // at once
+    private static final int MOST_GREETINGS = 100; // at once, before a further side that dials is closed
     private static final int PREDECESSOR_MS = 10_000;
     private static final int DRAIN_MS = 2_000;
     private static final int TICKS = 4;
@@ -132,7 +132,7 @@ public final class Node {
         while (true) {
             try {
                 Socket s = listener.accept();
-                if (enter(s)) {
+                if (enter(s, MOST_GREETINGS)) {
                     Thread.ofVirtual().name("magnetar-erlang-greeting").start(() -> accept(s));
                 } else {
                     s.close();
@@ -146,9 +146,9 @@ public final class Node {
         }
     }
 
-    /** False if this is closed, or too many have not proved the cookie yet. */
-    private synchronized boolean enter(Socket s) {
-        return !closed && greetings.size() < MOST_GREETINGS && greetings.add(s);
+    /** False if this is closed, or so many handshakes go on already. */
+    private synchronized boolean enter(Socket s, int most) {
+        return !closed && greetings.size() < most && greetings.add(s);
     }
 
     private synchronized void leave(Socket s) {
@@ -222,7 +222,7 @@ public final class Node {
         try {
             long deadline = deadline();
             InetSocketAddress at = place(name, port, deadline);
-            if (at != null && enter(s)) {
+            if (at != null && enter(s, Integer.MAX_VALUE)) { // strangers keep no dial away
                 s.connect(at, own.handshake());
                 s.setTcpNoDelay(true);
                 Handshake.Other other = new Handshake(s, own, deadline).dial(name);
