@@ -7,11 +7,13 @@
    [magnetar.cluster :as cluster]
    [magnetar.cluster.group-support :refer [id join-again three]]
    [magnetar.cluster.simulated :as simulated :refer [run-on]]
+   [magnetar.etf :as etf]
    [magnetar.registry :as registry]
    [magnetar.registry.nodes :as registry-nodes]
    [magnetar.registry.table :as table]
    [magnetar.report :as report]
    [magnetar.scope :as scope]
+   [magnetar.sys :as sys]
    [magnetar.test :as mt])
   (:import
    (magnetar.kernel.fiber Fiber)))
@@ -211,6 +213,131 @@
         (scope/sleep 1000))
       (is (str/includes? (str @reports) "has :unique keys, and the one here has :duplicate keys"))
       (finally (report/remove-hook :failure hook)))))
+
+;; ---- what another node does not read, or not soon
+
+(defrecord ^:private Order [number])
+
+(defn- orders
+  "The extension of orders, which are read when the door is open."
+  [door]
+  (etf/extension {:tag :my/order
+                  :class Order
+                  :write :number
+                  :read (fn [n]
+                          (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
+                          (->Order n))}))
+
+(defn- start-all
+  "The network of connected nodes with the registry :bus, each with its options."
+  [options]
+  (let [net (mt/network {:latency [1 20] :detector 200})]
+    (run! mt/start-node (keys options))
+    (run! (fn [[node more]] (simulated/join net node more)) options)
+    (apply simulated/connected (keys options))
+    net))
+
+(defn- obey
+  "Calls what it is sent."
+  []
+  (actor/register :worker (self))
+  (loop []
+    ((receive f f))
+    (recur)))
+
+(defn- at-once
+  "Lets the worker of a call f, and the registry tell of it when f has ended."
+  [f]
+  (mt/on-node :a
+    (fn []
+      (actor/with-process {}
+        (let [me (self)]
+          (sys/suspend :bus)
+          (! :worker #(do (f) (! me :done)))
+          (receive :done nil)
+          (sys/resume :bus))))))
+
+(defn- known [node]
+  (mt/on-node node #(into {} (registry/select :bus (map (fn [[key _ value]] [key value]))))))
+
+(defn- await-known
+  "What the node knows when the key has the value there."
+  [node key value]
+  (mt/wait-until #(= value (get (known node) key)) {:timeout 20000})
+  (scope/sleep 1000)
+  (known node))
+
+(deftest a-row-that-a-node-cannot-read-hides-no-other
+  (is (= [{:printers 1 :scanners 1}
+          {:printers 1 :copiers 2}
+          {:copiers 2}]
+         (:value
+           (mt/simulate* {:seed 1}
+             (fn []
+               (start-all {:a {:extensions [(orders (atom true))]} :b {}})
+               (keep-registries [:a])
+               (run-on :a obey)
+               (mt/wait-until #(mt/on-node :a (fn [] (some? (actor/whereis :worker)))))
+               (at-once #(do (registry/register :bus (->Order 1) 1)
+                             (registry/register :bus :printers 1)
+                             (registry/register :bus :scanners 1)))
+               (keep-registries [:b])
+               [(await-known :b :printers 1)
+                (do (at-once #(do (registry/register :bus :copiers 2)
+                                  (registry/register :bus (->Order 2) 2)
+                                  (registry/unregister :bus :scanners)))
+                    (await-known :b :copiers 2))
+                (do (at-once #(do (registry/unregister :bus :printers)
+                                  (registry/register :bus (->Order 3) 3)))
+                    (await-known :b :printers nil))]))))))
+
+(defn- flood
+  "Sends an order to the node, which has to read it first, and many messages behind it."
+  [node]
+  (spawn (fn []
+           (! [:nobody node] (->Order 1))
+           (dotimes [_ 200] (! [:nobody node] (byte-array 100000)))))
+  nil)
+
+(deftest a-node-that-does-not-read-does-not-keep-others-from-being-told
+  (is (= [{} {:printers 1} {:printers 1}]
+         (mt/simulate {:seed 1}
+           (let [door (atom false)
+                 options {:extensions [(orders door)]}]
+             (start-all {:a options :b options :c options})
+             (keep-registries [:a :b :c])
+             (scope/sleep 1000)
+             (mt/on-node :a #(flood "b@sim"))
+             (scope/sleep 5000)
+             (enter :a :printers 1)
+             (mt/wait-until #(= {:printers 1} (known :c)) {:timeout 20000})
+             (let [before (known :b)]
+               (reset! door true)
+               [before (await-known :b :printers 1) (known :c)]))))))
+
+(defn- tell-in-parts
+  "Sends a part of its rows to the registry of a, and the rest of them, which is nothing, when it gets :go."
+  [to]
+  (! to [::registry-nodes/part (self) [[1 :printers (self) 1]]])
+  (receive :go nil)
+  (! to [::registry-nodes/all (self) []])
+  (receive :never nil))
+
+(deftest a-part-of-an-earlier-connection-is-forgotten
+  (is (= {}
+         (mt/simulate {:seed 1}
+           (let [net (start-all {:a {} :b {}})]
+             (keep-registries [:a])
+             (let [bus [:bus "a@sim"]]
+               (mt/on-node :b (fn [] (actor/register :teller (spawn #(tell-in-parts bus))) nil)))
+             (scope/sleep 1000)
+             (mt/cut net [:a] [:b])
+             (mt/wait-until #(every? empty? (map simulated/nodes [:a :b])) {:timeout 20000})
+             (mt/heal net)
+             (simulated/connected :a :b)
+             (mt/on-node :b (fn [] (! :teller :go) nil))
+             (scope/sleep 1000)
+             (known :a))))))
 
 ;; ---- changes during faults
 

@@ -7,9 +7,12 @@
     [::part peer rows]      a part of its rows, before the ::all with the rest
     [::all peer rows]       all its rows
     [::rows peer rows]      rows that have changed
+    [::told peer numbers]   the numbers of all rows in the messages since the last ::told
+    [::singly peer numbers] the registry could not read these rows, and wants each in a ::rows of its own
 
   A row is [number key pid value], or [number] without an entry. Rows may be told twice, in any state of the entry that is not older than
-  what was told before.
+  what was told before. A message with a row that the peer cannot read is dropped there, with all its rows. By the next ::told the peer
+  notices, forgets what it knew of the rows, and asks for them. Then a row that it cannot read is missing, and no other.
 
   Invariants:
 
@@ -17,11 +20,14 @@
   - A registry takes rows only from a peer that it monitors. The :DOWN of the peer takes its rows away. Signals of an earlier connection
     act before that, and the peer begins again with a ::discover.
 
+  What is told waits for no room in the stream to a node, which would hold up the others. A node is cut off if too much waits for it.
+
   The cluster's part is small. A server on each node says which nodes come, and hands a ::discover to the registry of the name.
   So no message goes to a process that has the name and is no registry of all nodes."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! self]]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.environment :as environment]
@@ -29,7 +35,7 @@
    [magnetar.impl.runtime]
    [magnetar.registry.table :as table])
   (:import
-   (magnetar.kernel.process Peer Peers Pid)))
+   (magnetar.kernel.process Peer Peers Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -80,42 +86,64 @@
 (defn- report [{:keys [name]} [_ key] error]
   (reports/report (str "the registry " (reports/beginning name) ", of whose key " (reports/beginning key) " other nodes are not told") error))
 
+(defn- send-to
+  "Sends the message, which can be written. Never waits."
+  [peer message]
+  (Send/signal (address/target peer) message))
+
 (defn- try-send
   "Sends the message, or calls (otherwise error) if it cannot be written."
   [peer message otherwise]
   (try
-    (! peer message)
+    (send-to peer message)
     (catch RuntimeException e
       (otherwise e))))
 
 (defn- send-rows
-  "Sends the rows in as many messages as are needed. A row that cannot be written is left out, and reported."
+  "Sends the rows in as many messages as are needed. Of a row that cannot be written the number is sent, and it is reported."
   [state peer kind rows]
   (try-send peer [kind (self) rows]
             (fn [error]
               (if (= 1 (count rows))
-                (report state (first rows) error)
+                (do
+                  (report state (first rows) error)
+                  (send-to peer [kind (self) [[(ffirst rows)]]]))
                 (run! #(send-rows state peer kind (vec %)) (split-at (quot (count rows) 2) rows))))))
+
+(defn- send-told [peer rows]
+  (send-to peer [::told (self) (mapv first rows)]))
 
 (defn- send-all [{:keys [table] :as state} peer]
   (let [rows (table/rows table)]
     (try-send peer [::all (self) rows]
               (fn [_]
                 (send-rows state peer ::part rows)
-                (! peer [::all (self) []])))))
+                (send-to peer [::all (self) []])))
+    (send-told peer rows)))
+
+(defn- send-singly
+  "Tells each row that has one of the numbers, as it is now."
+  [{:keys [table] :as state} peer numbers]
+  (let [now (into {} (map (juxt first identity)) (table/rows table))]
+    (doseq [number numbers]
+      (send-rows state peer ::rows [(get now number [number])]))
+    (send-told peer [])))
 
 (defn- tell-changes [{:keys [table peers] :as state}]
   (let [rows (table/take-outbox table)]
     (when (seq rows)
-      (run! #(send-rows state % ::rows rows) (keys peers))))
+      (doseq [peer (keys peers)]
+        (send-rows state peer ::rows rows)
+        (send-told peer rows))))
   state)
 
 (defn- look-on
   "Looks for the registry on the node."
   [{:keys [name kind]} node]
-  (! [server-name node] [::discover name kind (self)]))
+  (send-to [server-name node] [::discover name kind (self)]))
 
-;; ---- peers. The state has :peers, from a peer to {:ref its monitor :number}, :next, the number of the next one, and :parts
+;; ---- peers. The state has :peers, from a peer to {:ref its monitor :number}, :next, the number of the next one, and of peers :parts, to rows,
+;; ---- and :read, to the numbers of rows that were read since the last ::told
 
 (defn- meet
   "The state in which the peer is monitored, and told of changes."
@@ -140,7 +168,7 @@
   (tell-changes state)
   (send-all state peer)
   (when-not (peers peer)
-    (! peer [::discover (self) kind]))
+    (send-to peer [::discover (self) kind]))
   (meet state peer))
 
 (defn- answered [{:keys [kind] :as state} peer keys]
@@ -150,22 +178,44 @@
       (refuse state peer keys)
       state)))
 
+(defn- note-read [state peer rows]
+  (update-in state [:read peer] (fnil into #{}) (map first) rows))
+
 (defn- all-told [{:keys [table parts] :as state} peer rows]
   (let [state (meet state peer)]
     (table/replace-rows table (number-of state peer) (into rows (parts peer)))
-    (update state :parts dissoc peer)))
+    (-> (update state :parts dissoc peer)
+        (note-read peer rows))))
 
-(defn- told [{:keys [table] :as state} peer rows]
-  (when-some [number (number-of state peer)]
-    (table/put-rows table number rows))
-  state)
+(defn- part-told [state peer rows]
+  (-> (meet state peer)
+      (update-in [:parts peer] (fnil into []) rows)
+      (note-read peer rows)))
+
+(defn- rows-told [{:keys [table] :as state} peer rows]
+  (if-some [number (number-of state peer)]
+    (do
+      (table/put-rows table number rows)
+      (note-read state peer rows))
+    state))
+
+(defn- told
+  "Forgets the rows among these that could not be read, and asks for them."
+  [{:keys [table read] :as state} peer numbers]
+  (let [state (meet state peer)
+        unread (into [] (remove (get read peer #{})) numbers)]
+    (when (seq unread)
+      (table/put-rows table (number-of state peer) (mapv vector unread))
+      (send-to peer [::singly (self) unread]))
+    (update state :read dissoc peer)))
 
 (defn- lost [{:keys [table] :as state} ref peer]
   (if (= ref (get-in state [:peers peer :ref]))
     (do
       (table/forget-rows table (number-of state peer))
       (-> (update state :peers dissoc peer)
-          (update :parts dissoc peer)))
+          (update :parts dissoc peer)
+          (update :read dissoc peer)))
     state))
 
 ;; ---- what comes from other nodes is checked, since their versions may differ
@@ -182,6 +232,20 @@
 (defn- rows? [x]
   (and (sequential? x) (every? row? x)))
 
+(defn- numbers? [x]
+  (and (sequential? x) (every? int? x)))
+
+(defn- after-peer
+  "The state after a message of a peer; nil after any other one."
+  [state [kind peer x]]
+  (cond
+    (= ::discover kind) (answered state peer x)
+    (and (= ::all kind) (rows? x)) (all-told state peer (vec x))
+    (and (= ::part kind) (rows? x)) (part-told state peer x)
+    (and (= ::rows kind) (rows? x)) (rows-told state peer x)
+    (and (= ::told kind) (numbers? x)) (told state peer x)
+    (and (= ::singly kind) (numbers? x)) (do (send-singly state peer x) state)))
+
 (defn handle
   "The state after a message of this protocol; nil after any other one."
   [state message]
@@ -190,12 +254,7 @@
       (= [::table/changed] message) (tell-changes state)
       (= ::node-up kind) (do (look-on state x) state)
       (and (= :DOWN kind) (some #(= x (:ref %)) (vals (:peers state)))) (lost state x pid)
-      (not (peer? x)) nil
-      (= ::discover kind) (answered state x y)
-      (not (rows? y)) nil
-      (= ::all kind) (all-told state x (vec y))
-      (= ::part kind) (update-in state [:parts x] (fnil into []) y)
-      (= ::rows kind) (told state x y))))
+      (peer? x) (after-peer state message))))
 
 (defn start
   "The state of the registry with the name and :keys, which is this process. It looks for others on all nodes that are connected."
@@ -206,4 +265,4 @@
     (swap! registries assoc name me)
     (doseq [^Peer peer (Peers/connected)]
       (! me [::node-up (.name peer)]))
-    {:name name :kind kind :table table :peers {} :parts {} :next 0}))
+    {:name name :kind kind :table table :peers {} :parts {} :read {} :next 0}))
