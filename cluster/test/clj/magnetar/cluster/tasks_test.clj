@@ -5,10 +5,12 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.tasks :as server]
    [magnetar.cluster.simulated :as simulated :refer [run-on silently start]]
    [magnetar.scope :as scope]
    [magnetar.scope.context :as context]
    [magnetar.supervisor :as sup]
+   [magnetar.sys :as sys]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]
    [magnetar.test :as mt])
@@ -150,9 +152,50 @@
           (is (= :magnetar/too-many-tasks (first (refused #(tasks/async there #'place)))))
           (is (= [:error :max-children] (tasks/start-child there #'endless)))
           (run! task/shutdown started))
-        (is (str/includes? (second (refused #(tasks/async [:workers "c@sim"] #'place))) "c@sim")))
+        (let [[reason message] (refused #(tasks/async [:workers "c@sim"] #'place))]
+          (is (= :magnetar/task-not-started reason))
+          (is (str/ends-with? message ": The node \"c@sim\" is not connected. Look with `cluster/nodes`.")))
+        (is (= [:error :noconnection] (tasks/start-child [:workers "c@sim"] #'place))))
+      (testing "a node without the server for tasks"
+        (mt/on-node :b #(actor/unregister server/server-name))
+        (is (str/includes? (second (refused #(tasks/async there #'place))) "The node \"b@sim\" starts no tasks for other nodes")))
       (testing "arguments that are no list"
         (is (= :magnetar/bad-option (first (refused #(tasks/async there #'add {:args 1})))))))))
+
+;; ---- starts that fail, or come too late
+
+(defn- ended-by-its-start [& _]
+  (actor/exit (self) :kill)
+  (receive :never nil))
+
+(defn- overflowing [& _]
+  (throw (StackOverflowError.)))
+
+(deftest a-start-whose-process-dies-is-refused
+  (doseq [start-for [ended-by-its-start overflowing]]
+    (with-redefs [tasks/start-for start-for]
+      (let [[[reason message] [how [why]]] (on-nodes 1 (fn [] [(refused #(tasks/async there #'place))
+                                                               (tasks/start-child there #'place)]))]
+        (is (= :magnetar/task-not-started reason))
+        (is (str/includes? message "The process that was to start it has died"))
+        (is (= [:error :refused] [how why]))))))
+
+(defn- give-up-a-start
+  "Waits for the supervisor, which answers nothing, for a while."
+  []
+  (refused #(scope/with-scope [_ {:deadline 500}]
+              (tasks/async there #'endless))))
+
+(deftest a-task-that-starts-too-late-is-ended
+  (doseq [seed (range 5)]
+    (is (= [:magnetar/deadline [] ["b@sim" "nobody" 1]]
+           (on-nodes seed
+             (fn []
+               (mt/on-node :b #(sys/suspend :workers))
+               (let [[reason] (give-up-a-start)]
+                 (mt/on-node :b #(sys/resume :workers))
+                 (scope/sleep 2000)
+                 [reason (tasks/children there) (task/await (tasks/async there #'place))])))))))
 
 ;; ---- children of a supervisor on this node that run on other ones
 

@@ -18,6 +18,7 @@
 
   Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
+   [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.nodes :as nodes]
@@ -25,13 +26,14 @@
    [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
-   (magnetar.kernel.process LocalProcess Pid)))
+   (magnetar.kernel.process LocalProcess Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -76,19 +78,41 @@
                            " [:workers \"b@shop\"] #'my.work/fetch {:args [url]}); this is " (arguments/show f) ".")
                       {:value f})))
 
+(defn- no-answer
+  "[:error why] of a call of the server on the node that has failed."
+  [node why]
+  (cond
+    (contains? #{:noconnection [:nodedown node]} why) [:error :noconnection]
+    (= :noproc why) [:error [:refused (str "The node " (arguments/show node) " starts no tasks for other nodes. It is about to leave its cluster, "
+                                           "or its version of Magnetar is older than tasks on other nodes.")]]
+    :else [:error [:refused (str "The node " (arguments/show node) " has not answered: " (reasons/text why) ".")]]))
+
+(defn- ask-there
+  "The answer to the request. If this process waits no longer, a task that is started nevertheless is ended."
+  [node {:keys [id] :as request}]
+  (let [server [server-there node]]
+    (try
+      (gs/call server [:start request] {:timeout :infinity})
+      (catch Throwable t
+        (let [{:magnetar/keys [reason] why :reason} (ex-data t)]
+          (if (= :magnetar/call-failed reason)
+            (no-answer node why)
+            (do
+              (Send/signal (address/target server) [:abandon id])
+              (throw t))))))))
+
 (defn- child-there
   "As `child`, of a supervisor on another node."
   [operation [node supervisor] site f args owner options]
   (check-var operation f)
   (if node
-    (gs/call [server-there node]
-             [:start {:supervisor supervisor
-                      :site site
-                      :work (into [(symbol f)] args)
-                      :owner owner
-                      :callers (work/callers-from-here)
-                      :options options}]
-             {:timeout :infinity})
+    (ask-there node {:id (actor/make-ref)
+                     :supervisor supervisor
+                     :site site
+                     :work (into [(symbol f)] args)
+                     :owner owner
+                     :callers (work/callers-from-here)
+                     :options options})
     [:error :noconnection]))
 
 ;; ---- tasks
@@ -112,11 +136,17 @@
   (when (contains? options :shutdown)
     (arguments/shutdown operation shutdown)))
 
+(defn- why-not-started [supervisor why]
+  (let [[how sentence] (when (vector? why) why)
+        [node] (when (= :noconnection why) (elsewhere supervisor))]
+    (cond
+      (= :refused how) sentence
+      (= :noconnection why) (str (if node (str "The node " (arguments/show node)) "Its node") " is not connected. Look with `cluster/nodes`.")
+      :else (str (arguments/show why) "."))))
+
 (defn- not-started [supervisor site why]
-  (let [[how sentence] (when (vector? why) why)]
-    (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": "
-                                (if (= :refused how) sentence (str (arguments/show why) ".")))
-             {:magnetar/reason :magnetar/task-not-started :reason why :supervisor supervisor}))))
+  (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (why-not-started supervisor why))
+           {:magnetar/reason :magnetar/task-not-started :reason why :supervisor supervisor})))
 
 (defn- async-in [operation supervisor site f args link? options]
   (let [options (dissoc options :args)
@@ -171,9 +201,9 @@
   Blocks until the supervisor has started it.
 
   Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`, or if its node
-  refuses f; an IllegalStateException if it has :max-children tasks already.
+  refuses f or is not connected; an IllegalStateException if it has :max-children tasks already.
 
-  Cancellation: a task of another node that has started nevertheless does nothing, and ends with this process.
+  Cancellation: a task that another node starts nevertheless is ended there, before it calls f.
 
   Options:
     :args      the arguments of f. Default []
@@ -317,9 +347,12 @@
 
   With a supervisor on another node f is a var, as in `async`.
 
-  Returns [:ok pid], or [:error :max-children]. If another node refuses f, [:error [:refused sentence]].
+  Returns [:ok pid], or [:error :max-children]. Of a supervisor on another node also [:error [:refused
+  sentence]], if the node refuses f, and [:error :noconnection].
 
   Blocks until the supervisor has started it.
+
+  Cancellation: another node may start it nevertheless.
 
   Options:
     :args      the arguments of f. Default []
