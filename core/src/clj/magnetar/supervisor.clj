@@ -212,7 +212,8 @@
 (defn start-child
   "Adds a child to a supervisor and starts it.
 
-  x is a child spec; for :simple-one-for-one it is a vector of further arguments.
+  x is a child spec; for :simple-one-for-one it is a vector of further arguments. A supervisor on another node
+  takes such arguments only: functions do not travel, and it loads no namespace for this node.
 
   Returns what the start of the child returned. For :ignore that is [:ok nil], and :ignore under :dynamic. If
   no child was added, returns one of these:
@@ -237,7 +238,7 @@
   Erlang: supervisor:start_child/2."
   {:erlang "supervisor:start_child/2"}
   [supervisor x]
-  (specs/unless-refused (requests/ask supervisor [:start-child x])))
+  (specs/unless-refused (requests/ask supervisor [:start-child (specs/from-here x)])))
 
 (defn terminate-child
   "Stops a child, given by its id, or by its pid where children have no ids.

@@ -197,6 +197,36 @@
                  (scope/sleep 2000)
                  [reason (tasks/children there) (task/await (tasks/async there #'place))])))))))
 
+;; ---- what a supervisor starts for another node
+
+(defn- keep-supervisor [name spec]
+  (sup/start-link spec {:name name})
+  (receive :never nil))
+
+(defn- start-worker [& args]
+  [:ok (actor/spawn-link* #(receive :never args))])
+
+(deftest a-supervisor-loads-nothing-for-another-node
+  (on-nodes 1
+    (fn []
+      (run-on :b keep-supervisor :app {})
+      (run-on :b keep-supervisor :dynamic {:strategy :dynamic})
+      (run-on :b keep-supervisor :template {:strategy :simple-one-for-one :children [{:id :x :start [start-worker]}]})
+      (mt/wait-until (fn [] (mt/on-node :b (fn [] (every? actor/whereis [:app :dynamic :template])))))
+      (doseq [name [:app :dynamic]
+              spec ['magnetar.cluster.a-namespace-that-is-not-there ['magnetar.cluster.a-namespace-that-is-not-there 1]]]
+        (let [[reason message] (refused #(sup/start-child [name "b@sim"] spec))]
+          (is (= :magnetar/bad-child-spec reason))
+          (is (str/includes? message "the request is from another node"))))
+      (testing "a request that says it is from a process of that node"
+        (let [app (mt/on-node :b #(actor/whereis :app))]
+          (! [:app "b@sim"] [:magnetar/call [app (actor/make-ref)] [:start-child ['magnetar.registry {:keys :unique :name :forged}]]])
+          (is (empty? (sup/which-children [:app "b@sim"])))))
+      (testing "arguments of a template, which are data"
+        (is (= :ok (first (sup/start-child [:template "b@sim"] ['magnetar.registry 1])))))
+      (testing "a namespace that a program of that node names"
+        (is (= :ok (mt/on-node :b #(first (sup/start-child :app ['magnetar.registry {:keys :unique :name :carts}])))))))))
+
 ;; ---- children of a supervisor on this node that run on other ones
 
 (defn- start-elsewhere

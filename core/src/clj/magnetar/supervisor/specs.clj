@@ -257,13 +257,34 @@
       (public-in ns 'handle-call) {:id sym :start [gs/start-link sym (first arguments)]}
       :else (invalid :start-spec :no-child-spec at sym "a namespace with child-spec, start-link or the callbacks of a server" nil))))
 
+(defn- by-namespace? [x]
+  (or (simple-symbol? x)
+      (and (vector? x) (= 2 (count x)) (simple-symbol? (first x)))))
+
+(def ^:private here (Object.))
+
+(defn from-here
+  "The child spec of a request to a supervisor, marked as from this node if it is given by a namespace. Metadata do not travel."
+  [x]
+  (if (by-namespace? x)
+    (with-meta (if (vector? x) (into [] x) x) {::from here})
+    x))
+
+;; A peer could write any pid as the caller into a request. It cannot write the mark.
+(defn- check-from-here
+  "Refuses a namespace of a request from another node, which would choose what is loaded and called here."
+  [x]
+  (when (and (by-namespace? x) (not (identical? here (::from (meta x)))))
+    (invalid :start-spec :namespace-from-elsewhere [] x
+      "no namespace, since the request is from another node. Call `start-child` on the supervisor's node, as with `cluster/spawn`" nil)))
+
 (defn given
   "The child spec as a map: as it stands, or what the namespace says that is given as a symbol, or as a vector of symbol and argument."
   [at x]
   (cond
-    (simple-symbol? x) (spec-by-namespace at x [])
-    (and (vector? x) (= 2 (count x)) (simple-symbol? (first x))) (spec-by-namespace at (first x) (rest x))
-    :else x))
+    (not (by-namespace? x)) x
+    (symbol? x) (spec-by-namespace at x [])
+    :else (spec-by-namespace at (first x) (rest x))))
 
 (defn child
   "A child spec with all its keys, checked."
@@ -379,9 +400,10 @@
     (caught #(invalid :bad-return :invalid-spec [] value "a map with :strategy and :children, or :ignore, from the function" nil))))
 
 (defn one-child
-  "[:ok child spec], or [:error [kind what is wrong]]."
+  "[:ok child spec] of what a request gives, or [:error [kind what is wrong]]."
   [spec flags]
-  (caught #(child [] spec flags)))
+  (caught #(do (check-from-here spec)
+               (child [] spec flags))))
 
 (defn children
   "nil, or what is wrong with these child specs under a supervisor with this :auto-shutdown."
