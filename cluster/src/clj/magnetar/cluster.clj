@@ -21,7 +21,9 @@
   A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required,
   unless :insecure is true. A node without the cookie is not let in.
 
-  Groups of `magnetar.pg` and names of `magnetar.global` span the nodes.
+  Groups of `magnetar.pg`, names of `magnetar.global` and registries of `magnetar.registry` with {:nodes :all}
+  span the nodes. Supervisors of `magnetar.task.supervisor` start tasks for other nodes, and
+  `magnetar.cluster.singleton` keeps one process in the whole cluster.
 
   Require it as `[magnetar.cluster :as cluster]`.
 
@@ -196,7 +198,7 @@
     :insecure     true allows a :bind outside of the loopback address without :tls
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
                   every so often. Default {:after 8000 :every 2000}
-    :spawnable    a set of vars that other nodes may start processes with. Default none
+    :spawnable    a set of vars that other nodes may start processes and tasks with. Default none
     :extensions   extensions of `magnetar.etf` for values of own classes
     :network      a network in place of JGroups, such as `magnetar.test/endpoint` gives in a simulation. Then
                   :bind and the other options of the network have no effect
@@ -449,7 +451,7 @@
 
     (cluster/spawn \"stock@shop\" #'stock/count-shelf [12] {:link true}) ;=> pid
 
-  See also `magnetar.actor/spawn`.
+  See also `magnetar.actor/spawn`, and `magnetar.task.supervisor/async`, whose value can be awaited.
 
   Erlang: spawn/4, spawn_link/4, spawn_monitor/4."
   {:added "0.2" :erlang "erlang:spawn/4"}
