@@ -326,6 +326,21 @@
 
 ;; ---- nodes with another policy or lease
 
+(defn- hear-from-the-gone
+  "The world in which the leader hears the last message of a node with other rules and a newer view, which is not connected any more."
+  [world leader]
+  (let [gone ["n9" 1]
+        message {:from gone :to (id world leader) :token 0 :rules {:policy :keep-oldest :quorum nil :lease lease}
+                 :view {:epoch 99 :ballot [99 gone] :members [gone] :leader gone}}]
+    (event world leader [:heard [(id world leader) :view message]])))
+
+(deftest the-last-message-of-an-incompatible-node-that-is-gone-stops-no-leader
+  (with-redefs [strike identity]
+    (let [heard (hear-from-the-gone (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 0)]
+      (is (= [[0] [0]] (map leaders [heard (later heard 5000)]))))
+    (let [begun (later (hear-from-the-gone (later (world 1 {:kind :keep-majority} 3 nil) 500) 0) 10000)]
+      (is (= [0] (leaders begun)) "nor does it hinder the first view"))))
+
 (defn- with-odd
   "The world with the node started with other rules."
   [world node rules]

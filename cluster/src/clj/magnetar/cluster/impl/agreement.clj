@@ -578,10 +578,12 @@
   (-> (assoc state :lease-until now)
       (dissoc :round :proposal)))
 
-(defn- hear-incompatible [state kind {:keys [from rules view token] :as m} now]
-  (let [state (-> (update state :token max token)
-                  (assoc-in [:incompatible from] {:rules rules :view view})
-                  (refuse kind m now))]
+(defn- hear-incompatible
+  "The last message of a node may come when it is not connected any more: then it is not noted, or it would stop the leader for good."
+  [{:keys [connected] :as state} kind {:keys [from rules view token] :as m} now]
+  (let [state (cond-> (update state :token max token)
+                (connected from) (assoc-in [:incompatible from] {:rules rules :view view})
+                true (refuse kind m now))]
     (cond-> state
       (gives-way? state) (stop-leading now))))
 
