@@ -56,14 +56,24 @@
           [:DOWN ref _ _ _] (recur (dissoc refs ref))
           [tag] (do (run! #(actor/demonitor % {:flush true}) (keys refs)) (vals refs)))))))
 
+(defn- kill [pids]
+  (run! #(actor/exit % :kill) pids)
+  (await-end pids nil))
+
+(defn- kill-started
+  "Kills the singleton that the runner, which has ended, has started. It need not have a link to the runner."
+  [singleton]
+  (when-some [pid @singleton]
+    (kill [pid])))
+
 (defn- end-runner
-  "Lets the runner end the singleton in order. After the time it kills the runner, and what the start function has linked so far."
-  [runner ms]
+  "Lets the runner end the singleton in order. After the time it kills the runner, what the start function has linked so far, and the
+  singleton."
+  [runner singleton ms]
   (! runner [::end])
   (when (seq (await-end [runner] ms))
-    (let [left (conj (vec (actor/process-info runner :links)) runner)]
-      (run! #(actor/exit % :kill) left)
-      (await-end left nil))))
+    (kill (conj (vec (actor/process-info runner :links)) runner)))
+  (kill-started singleton))
 
 ;; ---- the runner, which calls the start function, and is the parent of the singleton
 
@@ -77,22 +87,22 @@
       (actor/exit [:singleton-not-started (if (= :error how) x answer)]))))
 
 (defn- guard
-  "Ends the runner after its keeper. The keeper may have been killed, and the start function may wait."
-  [runner keeper ms]
+  "Ends the runner after its keeper, and the singleton after its runner. The keeper may have been killed, and the start function may wait."
+  [runner keeper singleton ms]
   (let [ref (actor/monitor runner)
         keeper-ref (actor/monitor keeper)]
     (receive
-      [:DOWN ref _ _ _] nil
-      [:DOWN keeper-ref _ _ _] (end-runner runner ms))))
+      [:DOWN ref _ _ _] (kill-started singleton)
+      [:DOWN keeper-ref _ _ _] (end-runner runner singleton ms))))
 
 (defn- run
   "Starts the singleton, tells the leader server, and ends as the singleton does. It has no link to the keeper. So a keeper that is
-  killed leaves a runner that knows what has to end."
-  [{:keys [start shutdown]} token keeper]
-  (actor/spawn guard (self) keeper shutdown)
+  killed leaves a runner that knows what has to end. The atom gets the singleton."
+  [{:keys [start shutdown]} token keeper singleton]
+  (actor/spawn guard (self) keeper singleton shutdown)
   (when-not (leader/ask [:begin keeper] false)
     (actor/exit ::not-begun))
-  (let [pid (started start token)
+  (let [pid (reset! singleton (started start token))
         ref (actor/monitor pid)]
     (gs/cast leader/server-name [:runs (self) nil pid])
     (loop []
@@ -104,12 +114,12 @@
 
 (defn- end
   "Ends the singleton: in order, and after :shutdown by a kill."
-  [{:keys [runner ref shutdown] :as state}]
+  [{:keys [runner ref singleton shutdown] :as state}]
   (when runner
     (actor/demonitor ref {:flush true})
-    (end-runner runner shutdown))
+    (end-runner runner singleton shutdown))
   (gs/cast leader/server-name [:ended (self)])
-  (dissoc state :runner :ref))
+  (dissoc state :runner :ref :singleton))
 
 (defn- too-long
   "What is wrong if the singleton may take so long to end that it would hardly ever run; nil if this node is in no cluster yet."
@@ -168,13 +178,14 @@
   (let [state (assoc state :until until)]
     (if (or runner leaving (not (pos? (long (ms-left state)))))
       state
-      (let [[runner ref] (actor/spawn-monitor run (select-keys state [:start :shutdown]) token (self))]
-        (check-later (assoc state :runner runner :ref ref))))))
+      (let [singleton (atom nil)
+            [runner ref] (actor/spawn-monitor run (select-keys state [:start :shutdown]) token (self) singleton)]
+        (check-later (assoc state :runner runner :ref ref :singleton singleton))))))
 
 (defn- on-runner-down
   "Ends as the singleton has, unless it was not started, because the leader server knows of another one or of no keeper."
   [state why]
-  (let [state (dissoc state :runner :ref)]
+  (let [state (dissoc state :runner :ref :singleton)]
     (if (= ::not-begun why)
       [:noreply state]
       [:stop why state])))
@@ -252,7 +263,7 @@
 
   If the singleton ends, this process ends for the same reason. So the supervisor restarts it, with another
   token. If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time
-  :shutdown it is killed. The same happens if this process is killed, and the next singleton starts after
+  :shutdown it is killed, also if it has no link to its starter. The same happens if this process is killed, and the next singleton starts after
   that. A second process for one name on a node ends with [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong. If this node joins a cluster later, whose :lease is

@@ -261,6 +261,11 @@
     (scope/sleep 300)
     answer))
 
+(defn- start-unlinked
+  "Starts such a singleton without a link."
+  [notes token]
+  [:ok (actor/spawn go-on notes token)])
+
 (defn- keep-stubborn [node start notes]
   (keep-on node {:name :stubborn :start [start notes] :shutdown 800}))
 
@@ -287,7 +292,7 @@
     @notes))
 
 (deftest the-next-singleton-of-a-node-starts-when-the-one-of-a-killed-keeper-has-ended
-  (doseq [start-singleton [start-stubborn start-slowly]
+  (doseq [start-singleton [start-stubborn start-slowly start-unlinked]
           ms [0 50 200 500]]
     (is (not (noted-by-two? (mt/simulate {:seed 1} (notes-when-killed start-singleton ms)))) [start-singleton ms])))
 
@@ -309,6 +314,35 @@
 (deftest a-node-leaves-when-the-singleton-of-a-killed-keeper-has-ended
   (doseq [seed (range 5)]
     (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when-killed-and-left)))) seed)))
+
+;; ---- singletons that are not linked
+
+(defn- notes-when
+  "What is noted when f is called with the network and the first singleton, which has no link, until another one runs."
+  [f]
+  (let [net (mt/network {:latency [1 20] :detector 1000})
+        notes (atom [])]
+    (run! #(start net % {}) [:a :b :c])
+    (mt/wait-until #(mt/on-node :c cluster/active?) {:timeout 30000})
+    (run! #(keep-stubborn % start-unlinked notes) [:a :b :c])
+    (mt/wait-until #(mt/on-node :a (fn [] (singleton/whereis :stubborn))) {:timeout 30000})
+    (f net)
+    (mt/wait-until #(apply not= ((juxt first peek) @notes)) {:timeout 30000})
+    (scope/sleep 3000)
+    @notes))
+
+(defn- kill-runner
+  "Kills the process on a that has started the singleton."
+  [_]
+  (mt/on-node :a (fn []
+                   (let [running (:running (sys/get-state leader/server-name))
+                         [runner] (first (remove (comp :singleton val) running))]
+                     (actor/exit runner :kill)))))
+
+(deftest a-singleton-without-a-link-ends-with-the-lease-and-with-its-starter
+  (doseq [f [#(mt/cut % [:a] [:b :c]) kill-runner]
+          seed (range 2)]
+    (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when f)))) seed)))
 
 ;; ---- nodes with another policy or lease
 
