@@ -26,6 +26,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
@@ -198,7 +199,7 @@
 (defn- simulation-ends?
   "Is it the reason for which all processes of a simulation end, this one too? Others that are killed have :killed."
   [why]
-  (= :kill why))
+  (and (environment/simulated?) (= :kill why)))
 
 (defn- on-down [{:keys [server ref] :as state} down why]
   (cond

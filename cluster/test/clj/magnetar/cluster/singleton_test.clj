@@ -344,6 +344,14 @@
           seed (range 2)]
     (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when f)))) seed)))
 
+;; ---- the end of the leader's server
+
+(deftest a-keeper-enrols-again-for-whatever-reason-the-server-has-ended
+  (let [ref (actor/make-ref)]
+    (is (= [:noreply {:shutdown 200}]
+           (actor/with-process {}
+             (#'singleton/handle-info [:DOWN ref :process nil :kill] {:server ref :shutdown 200}))))))
+
 ;; ---- nodes with another policy or lease
 
 (defn- reports-of
