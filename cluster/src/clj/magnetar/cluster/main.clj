@@ -68,24 +68,43 @@
 
 ;; ---- status
 
+(defn- about-agreement
+  "What hinders the node from being a member, or the others from having a leader; nil if nothing does."
+  [{:keys [split-brain incompatible slow]} node]
+  (cond
+    (get incompatible node) (str ", incompatible: it has :split-brain " (incompatible node) ", and this node " split-brain)
+    (= node (:node slow)) (str ", too slow: it took " (:took-ms slow) " ms to answer, more than a quarter of the :lease of "
+                               (:lease split-brain) " ms")))
+
+(defn- agreement-line
+  "Whether this node is active, and the view."
+  [{:keys [active leader members]}]
+  (str (if active "active" "not active")
+       (if leader
+         (str ", leader " leader ", members " (str/join " " members))
+         ", no leader yet")))
+
 (defn- rows
   "What is known of each other node, as [name text]."
-  [{:keys [nodes lost refused]}]
+  [{:keys [nodes lost refused agreement]}]
   (concat
    (for [{:keys [node since-ms queued]} nodes]
-     [node (str "connected" (when since-ms (str " for " (tree/seconds since-ms))) (when queued (str ", " queued " bytes queued")))])
+     [node (str "connected" (when since-ms (str " for " (tree/seconds since-ms))) (when queued (str ", " queued " bytes queued"))
+                (about-agreement agreement node))])
    (for [{:keys [node since-ms why]} lost]
      [node (str (tree/lost why) " " (tree/seconds since-ms) " ago")])
    (for [{:keys [node why]} refused]
      [node (str "refused: " why)])))
 
-(defn- status-lines [{:keys [node address since-ms] :as status}]
+(defn- status-lines [{:keys [node address since-ms agreement] :as status}]
   (let [rows (rows status)
         width (apply max 1 (map (comp count first) rows))]
-    (cons (str node " at " address ", in the cluster for " (tree/seconds since-ms))
-          (if (seq rows)
-            (map (fn [[node text]] (format (str "  %-" width "s  %s") node text)) rows)
-            ["  connected with no other node"]))))
+    (concat [(str node " at " address ", in the cluster for " (tree/seconds since-ms))]
+            (when agreement
+              [(str "  " (agreement-line agreement))])
+            (if (seq rows)
+              (map (fn [[node text]] (format (str "  %-" width "s  %s") node text)) rows)
+              ["  connected with no other node"]))))
 
 ;; ---- commands
 
@@ -131,8 +150,10 @@
 
   The first argument is a command:
 
-    status  prints the node's name and address, and of each other node for how long it has been connected,
-            how many bytes are queued for it, or that it was lost or refused, and why
+    status  prints the node's name and address; whether it is active, and the leader and the members of the
+            view (see `magnetar.cluster/active?`); and of each other node for how long it has been connected,
+            how many bytes are queued for it, and why it is no member or hinders a lead, or that it was lost
+            or refused, and why
     leave   has the node leave the cluster, as `magnetar.cluster/stop` does. The program goes on
     stop    has it leave, and then ends the program as SIGTERM does
 

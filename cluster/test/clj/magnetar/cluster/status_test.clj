@@ -7,9 +7,11 @@
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.questions :as questions]
    [magnetar.cluster.impl.trees :as trees]
-   [magnetar.cluster.simulated :refer [start]]
+   [magnetar.cluster.main :as main]
+   [magnetar.cluster.simulated :as simulated :refer [start]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
+   [magnetar.scope :as scope]
    [magnetar.sys :as sys]
    [magnetar.test :as mt]))
 
@@ -56,6 +58,43 @@
         (is (= [] (:nodes status)))
         (is (re-find #"has another cookie" (str why)) (str node)))
       (finally (report/remove-hook :failure hook)))))
+
+(defn- lines
+  "What `cluster status` prints of the node, without its first line and times."
+  [node]
+  (map #(str/replace % #"\d+\.\d s|\d+ bytes|took \d+" "_") (rest (#'main/status-lines (asked node "status")))))
+
+(deftest a-node-tells-which-nodes-lead-and-which-are-members
+  (is (= [["  active, leader a@sim, members a@sim b@sim" "  b@sim  connected for _, _ queued"]
+          ["  not active, leader a@sim, members a@sim b@sim" "  a@sim  was lost _ ago"]]
+         (mt/simulate {:seed 1}
+           (let [net (mt/network)]
+             (run! #(start net %) [:a :b])
+             (mt/wait-until #(mt/on-node :b cluster/active?) {:timeout 60000})
+             (let [before (lines :a)]
+               (mt/cut net [:a] [:b])
+               (connected? :b 0)
+               (mt/wait-until #(not (mt/on-node :b cluster/active?)) {:timeout 60000})
+               [before (lines :b)]))))))
+
+(deftest a-node-tells-which-others-are-incompatible-or-too-slow
+  (let [hindered (fn [latency options]
+                   (simulated/silently
+                     #(mt/simulate {:seed 1}
+                        (let [net (mt/network {:latency latency :detector 5000})]
+                          (start net :a {:split-brain {:policy :keep-majority :lease 1000}})
+                          (mt/wait-until (fn [] (mt/on-node :a cluster/active?)) {:timeout 60000})
+                          (start net :b {:split-brain options})
+                          (connected? :a 1)
+                          (scope/sleep 20000)
+                          (lines :a)))))]
+    (is (= ["  active, leader a@sim, members a@sim"
+            (str "  b@sim  connected for _, _ queued, incompatible: it has :split-brain {:policy :keep-oldest, :lease 1000}, and this node "
+                 "{:policy :keep-majority, :lease 1000}")]
+           (hindered [1 20] {:policy :keep-oldest :lease 1000})))
+    (is (= ["  active, leader a@sim, members a@sim"
+            "  b@sim  connected for _, _ queued, too slow: it _ ms to answer, more than a quarter of the :lease of 1000 ms"]
+           (hindered [400 450] {:policy :keep-majority :lease 1000})))))
 
 (deftest a-program-in-no-cluster-has-no-status
   (is (nil? (questions/answer "status")))

@@ -638,12 +638,17 @@
     :renew (renew-now state now)
     :leave (begin-to-leave state now)))
 
+(defn acts-until
+  "The time until which this node belongs to a part whose leader has the lease, as far as it knows."
+  [{:keys [me view lease-until active-until]}]
+  (if (some #{me} (:members view))
+    (max (long lease-until) (long active-until))
+    lease-until))
+
 (defn active?
   "Does this node belong to a part whose leader has the lease, as far as it knows?"
-  [{:keys [me view active-until] :as state} now]
-  (or (has-lease? state now)
-      (and (< (long now) (long active-until))
-           (boolean (some #{me} (:members view))))))
+  [state now]
+  (< (long now) (long (acts-until state))))
 
 (defn left?
   "Does no view need this node any more?"

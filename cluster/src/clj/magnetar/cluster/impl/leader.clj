@@ -13,6 +13,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.agreement :as agreement]
+   [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.monitors :as monitors]
@@ -166,6 +167,20 @@
       (dissoc state :leaver))
     state))
 
+(defn- show
+  "Keeps what is told of this server from outside, without a call."
+  [{:keys [core] :as state}]
+  (let [{:keys [leader members]} (:view core)
+        [[slow] took] (agreement/too-slow core)]
+    (status/keep-agreement
+      (cond-> {:until (agreement/acts-until core)
+               :split-brain (shown (agreement/rules core))
+               :members (mapv first members)
+               :incompatible (into {} (map (fn [[[name] {:keys [rules]}]] [name (shown rules)])) (:incompatible core))}
+        leader (assoc :leader (first leader))
+        slow (assoc :slow {:node slow :took-ms (ms took)}))))
+  state)
+
 (defn- stepped
   "The state after an event of the agreement."
   [state event]
@@ -176,7 +191,8 @@
       give-tokens
       report-incompatible
       report-slow-node
-      answer-leaver))
+      answer-leaver
+      show))
 
 ;; ---- singletons of this node
 
@@ -276,12 +292,6 @@
     (tick-later state)
     [:ok state]))
 
-(defn- status [{:keys [core]}]
-  (let [now (clock/now)]
-    {:active (agreement/active? core now)
-     :leader (first (:leader (:view core)))
-     :members (mapv first (:members (:view core)))}))
-
 (defn- here? [x]
   (and (instance? Pid x) (not (nodes/elsewhere? x))))
 
@@ -290,7 +300,6 @@
     (case what
       :active? [:reply (agreement/active? core (clock/now)) state]
       :whereis [:reply (whereis state x) state]
-      :status [:reply (status state) state]
       :lease [:reply (ms (:lease core)) state]
       :begin (let [[answer state] (begin state pid x)] [:reply answer state])
       :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])

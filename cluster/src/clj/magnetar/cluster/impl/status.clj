@@ -26,6 +26,7 @@
 ;;   :since    from the name of a connected node to when it was connected
 ;;   :lost     from the name of a node to {:at when :why :left or :lost, if it is known}
 ;;   :silent   from the name of a node to the first question that it has not answered
+;;   :agreement  what the server of the leader has shown: :until, when this node stops to be active, and what `now` tells
 (defonce ^:private ^PerEnvironment here (PerEnvironment/of (reify Supplier (get [_] (atom nil)))))
 
 (defn- known []
@@ -64,6 +65,12 @@
   "The hub has these streams, whose codec it is, and keeps in the atom which members were refused."
   [streams codec refused]
   (swap! (known) #(when % (assoc % :streams streams :codec codec :refused refused)))
+  nil)
+
+(defn keep-agreement
+  "What this node has agreed on with the others: see `now`, and instead of :active the time :until which it is."
+  [agreement]
+  (swap! (known) #(when % (assoc % :agreement agreement)))
   nil)
 
 (defn- youngest
@@ -149,14 +156,21 @@
     (sort-by :node (for [[node [id why]] refused :when (there id)]
                      {:node node :why why}))))
 
+(defn- agreed [{:keys [until] :as agreement}]
+  (-> (dissoc agreement :until)
+      (assoc :active (< (clock/now) (long until)))))
+
 (defn now
-  "What is known: {:node this one's name :address :since-ms :nodes :lost :refused}, the last three vectors of maps with :node. nil in no cluster."
+  "What is known: {:node this one's name :address :since-ms :agreement :nodes :lost :refused}, the last three vectors of maps with :node. nil in
+  no cluster. :agreement is nil for a moment after the start, then {:active :split-brain :members :leader :incompatible :slow}: names of nodes,
+  a map from names to the :split-brain of each, and {:node :took-ms} of a node that answers too late."
   []
-  (when-some [{:keys [^Network network began refused] :as state} (when (not= Peers/NO_NAME (Peers/name)) @(known))]
+  (when-some [{:keys [^Network network began refused agreement] :as state} (when (not= Peers/NO_NAME (Peers/name)) @(known))]
     (let [nodes (mapv #(connected state %) (Peers/connected))]
       {:node (Peers/name)
        :address (.address network)
        :since-ms (ms-since began)
+       :agreement (some-> agreement agreed)
        :nodes nodes
        :lost (vec (sort-by :node (keep #(lost (set (map :node nodes)) %) (:lost state))))
        :refused (vec (some->> refused deref (refusals network)))})))
