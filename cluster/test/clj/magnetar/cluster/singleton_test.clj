@@ -397,6 +397,25 @@
                                   "1000 ms, so no node leads, or one without that node: give all nodes a longer :lease\\.$"))
                  (str (first reported))))))
 
+(defn- after-rounds
+  "The state of the server after rounds that end at these times, in seconds, so many in a row late before each end."
+  [rounds]
+  (let [me ["a@sim" 1]
+        other ["b@sim" 1]
+        second 1000000000
+        core (agreement/initial me {:kind :keep-majority} second 0)]
+    (reduce (fn [state [at late]]
+              (#'leader/report-slow-node (assoc state :core (assoc core :late late :connected #{other} :took {other second})) (* at second)))
+            {}
+            rounds)))
+
+(deftest a-node-that-is-slow-again-after-a-long-time-is-reported-again
+  (is (= [1 1 2]
+         (for [rounds [[[1 4] [2 5] [3 6] [8 0] [12 0]]
+                       [[2 5] [9 0] [10 5] [19 0] [20 5]]
+                       [[2 5] [9 0] [13 0] [14 4] [15 5] [16 6]]]]
+           (count (reports-of #(after-rounds rounds)))))))
+
 ;; ---- slow nodes, and messages that mean nothing
 
 (defn- flood

@@ -148,14 +148,27 @@
                                 ":lease of " (ms lease) " ms, so no node leads, or one without that node: give all nodes a longer :lease.")
                            {:node name :took (ms took) :lease (ms lease)})))
 
+(def ^:private calm-leases
+  "After how many leases without a round that was late a slow node is reported again."
+  10)
+
+(defn- still-slow
+  "The state that knows when a round was late last, or of no slow node any more if that was long ago."
+  [{:keys [core slow] :as state} now]
+  (cond
+    (pos? (long (:late core))) (assoc state :slow now)
+    (< (* (long calm-leases) (long (:lease core))) (- (long now) (long slow))) (dissoc state :slow)
+    :else state))
+
 (defn- report-slow-node
-  "Reports once that a node answers too late for the lease."
-  [{:keys [core slow] :as state}]
-  (let [node (when (and (not slow) (<= (long most-late) (long (:late core)))) (agreement/too-slow core))]
-    (if node
+  "Reports that a node answers too late for the lease: once, until all nodes have answered in time for long."
+  [{:keys [core slow] :as state} now]
+  (if slow
+    (still-slow state now)
+    (if-some [node (when (<= (long most-late) (long (:late core))) (agreement/too-slow core))]
       (do
         (tell-of-slow-node core node)
-        (assoc state :slow true))
+        (assoc state :slow now))
       state)))
 
 (defn- answer-leaver
@@ -184,15 +197,16 @@
 (defn- stepped
   "The state after an event of the agreement."
   [state event]
-  (-> (update state :core agreement/step event (clock/now))
-      send-all
-      tell-lease
-      forget-tokens
-      give-tokens
-      report-incompatible
-      report-slow-node
-      answer-leaver
-      show))
+  (let [now (clock/now)]
+    (-> (update state :core agreement/step event now)
+        send-all
+        tell-lease
+        forget-tokens
+        give-tokens
+        report-incompatible
+        (report-slow-node now)
+        answer-leaver
+        show)))
 
 ;; ---- singletons of this node
 
