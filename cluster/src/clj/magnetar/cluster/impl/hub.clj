@@ -3,6 +3,7 @@
 
   All events of the network come to its mailbox, in their order. A session ends before the next one with the same
   member begins. It may take long to read a part, so the hub does not wait for its end, and goes on with the others.
+  After some seconds the hub ends its connection and kills it, so that links and monitors fire.
   A leave lets each session send what waits, for a bounded time. Frames that wait in the mailboxes are bounded: see `Unread`."
   {:no-doc true}
   (:require
@@ -34,6 +35,14 @@
 (def ^:private drain-ms
   "How long a node that leaves waits until the others have all that it has sent."
   5000)
+
+(def ^:private gone-ms
+  "How long the session with a member that is gone may read what had come, before its connection is ended."
+  10000)
+
+(def ^:private end-ms
+  "The same for the sessions of a node that leaves, and how long it then waits for killed ones."
+  3000)
 
 (def ^:private ^:const shortest-pause-ms
   "The pause before a session takes the place of one that has failed. It doubles with each failure."
@@ -117,12 +126,13 @@
   (min longest-pause-ms (bit-shift-left shortest-pause-ms (min 20 (dec (long failures))))))
 
 (defn- start-session
-  "A new session: its process, its share of what is unread, when it started, and how often the ones before it have failed."
+  "A new session: its process, what that was told, its share of what is unread, when it started, and how often the ones before it have failed."
   ([state member] (start-session state member 0))
   ([{:keys [template ^Unread unread]} member failures]
    (let [share (.share unread member)
-         session (assoc template :member member :share share)]
+         session (assoc template :member member :share share :opened (atom nil))]
      {:pid (actor/spawn-link session/run (if (zero? (long failures)) session (assoc session :pause (pause failures))))
+      :session session
       :share share
       :since (now-ms)
       :failures failures})))
@@ -140,6 +150,12 @@
 (defn- end-session [{:keys [pid]}]
   (! pid :gone))
 
+(defn- end-stuck
+  "Ends the connection of a session that reads a part for too long, and kills it. It may be in code that no kill ends."
+  [{:keys [pid session]} why]
+  (session/hang-up session why)
+  (actor/exit pid :kill))
+
 (defn- start-missing
   "The state with a session for each member of the view, except for those whose earlier session has not ended. A node that leaves begins no more."
   [{:keys [others sessions ending leaving] :as state}]
@@ -151,7 +167,9 @@
   "The state in which the sessions with members that are gone end."
   [{:keys [others sessions] :as state}]
   (let [gone (remove (comp others key) sessions)]
-    (run! (comp end-session val) gone)
+    (doseq [[_ {:keys [pid] :as session}] gone]
+      (end-session session)
+      (actor/send-after gone-ms (self) [:stuck pid]))
     (-> (update state :sessions #(apply dissoc % (map key gone)))
         (update :ending into (map (fn [[member session]] [(:pid session) (assoc session :member member)])) gone))))
 
@@ -199,11 +217,25 @@
                                 " bytes without a wait for the answers to them. Only a program that is no node of a cluster does that.")
                            {:member (str from)})))
 
-(defn- end-all [{:keys [sessions ending]}]
+(defn- await-ends
+  "Waits until the sessions have ended, for a limited time. The ones that have not."
+  [sessions]
+  (let [tag (actor/make-ref)
+        timer (actor/send-after end-ms (self) [tag])]
+    (loop [left (into {} (map (juxt :pid identity)) sessions)]
+      (if (empty? left)
+        (do (actor/cancel-timer timer) [])
+        (receive
+          [:EXIT pid _] (recur (dissoc left pid))
+          [tag] (vals left))))))
+
+(defn- end-all [{:keys [sessions ending leaving]}]
   (run! end-session (vals sessions))
-  (doseq [{:keys [pid] :as session} (concat (vals sessions) (vals ending))]
-    (receive [:EXIT pid _] nil)
-    (close-share session)))
+  (let [all (concat (vals sessions) (vals ending))
+        stuck (await-ends all)]
+    (run! #(end-stuck % (if leaving :left :lost)) stuck)
+    (await-ends stuck)
+    (run! close-share all)))
 
 (defn- ask
   "Hands the request for a node to its session, which answers."
@@ -227,6 +259,7 @@
       [:flood from] (do (report-flood from) (recur state))
       [:ask request node from] (do (ask state request node from) (recur state))
       :stop (recur (begin-leave state))
+      [:stuck pid] (do (some-> (ending pid) (end-stuck :lost)) (recur state))
       :drain-no-longer (end-all state)
       [:EXIT starter _] (end-all state)
       [:EXIT pid _] (recur (ended state pid))

@@ -16,8 +16,9 @@
   At most one session of a node holds a name. While two members have one name, the older one gets it, and the other
   is up on neither side.
 
-  A session is a process. Its connection begins, receives and ends in it. It calls `notify` itself: the hub that ends
-  it hears nothing meanwhile."
+  A session is a process. Its connection begins and receives in it, and ends there as well, unless the session is stuck,
+  as in a :read of the program. Then the hub ends the connection. It calls `notify` itself: the hub that ends it hears
+  nothing meanwhile."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
@@ -153,10 +154,11 @@
 
 (defn- open
   "The session with its connection."
-  [{:keys [^Streams streams codec limit largest theirs notify] :as session}]
+  [{:keys [^Streams streams codec limit largest theirs notify opened] :as session}]
   (let [{:keys [name creation]} theirs
         stream (Stream. codec name limit largest (left-out session))
         connection (.open streams (Peers/peer name creation streams) stream)]
+    (reset! opened {:connection connection :name name})
     (notify [:up name])
     (-> (assoc session
                :stream stream
@@ -166,10 +168,15 @@
         (assoc-in [:mine :asked] false)
         (answer true))))
 
-(defn- hang-up [{:keys [^Streams streams connection theirs notify] :as session} why]
-  (.close streams connection)
-  (notify [:down (:name theirs) why])
-  (release session))
+(defn hang-up
+  "Ends the connection of the session, if it has one, and tells why. Called by the session, or by the hub if that is stuck: the first one
+  takes the connection out of :opened. The lock keeps the end and `read-part` apart, as a connection demands."
+  [{:keys [^Streams streams opened notify] :as session} why]
+  (let [[{:keys [connection name]}] (reset-vals! opened nil)]
+    (when connection
+      (locking connection (.close streams connection))
+      (notify [:down name why])
+      (release session))))
 
 (defn- close
   "The session without its connection, of which all links and monitors have fired; why is :left, :lost or :disconnected."
@@ -322,7 +329,7 @@
       (send-frame session (frames/processed (frames/tag-of (:nonce theirs)) position)))))
 
 (defn- read-part [{:keys [^Stream stream ^Connection connection] :as session} frame]
-  (.read stream frame frames/data-header (reify Consumer (accept [_ signal] (.receive connection signal))))
+  (.read stream frame frames/data-header (reify Consumer (accept [_ signal] (locking connection (.receive connection signal)))))
   (tell-progress session)
   (update session :next inc))
 
@@ -488,8 +495,7 @@
       (when (wait session)
         (serve current (begin session)))
       (finally
-        (when (:connection @current) ; it has failed, or was killed
-          (hang-up @current :lost))
+        (hang-up session :lost) ; it has failed, or was killed
         (release session) ; it may have failed in between
         (answer @current false)
         (swap! names dissoc member)))))
