@@ -17,8 +17,9 @@
   With :keys :duplicate any number of processes may have it, which makes a message bus: `dispatch` reaches all
   of them. Keys are compared by `=`.
 
-  A key is free once its process has died. Lookups take no lock and ask no process. They are right at once
-  after a death: a process that has received the :DOWN message finds no entry.
+  A key is free once its process has died. Lookups take no lock and ask no process. A process that has
+  received the :DOWN message finds no entry. This is so for processes of the same node. An entry of another
+  node's process may be seen for a moment after its :DOWN, unless that node is lost.
 
   A process is linked to the registry while it has a key there. Without the registry it would not be found, so
   it ends with it.
