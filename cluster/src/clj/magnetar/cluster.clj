@@ -11,7 +11,7 @@
   start start-link stop   join a cluster, leave it
   nodes address ping      the other nodes, where this one is found, and if one answers
   monitor-nodes           messages about nodes that come and go
-  active?                 may this part of a split cluster act?
+  active?                 may this side of a split cluster act?
   connect disconnect      end the connection with a node, and begin it again
   spawn                   starts a process on another node
 
@@ -172,6 +172,10 @@
 
   The process is the node's membership. `stop` ends it. For an application there is `start-link`.
 
+  If no peer answers, or the cookie or the certificate is wrong, this returns [:ok pid] too. The node has
+  begun a cluster of its own, and goes on looking for others. Check `nodes`, or use :static-quorum, under
+  which such a node is not active. A refused connection is logged by the logger magnetar.cluster.
+
   If this node cannot listen, why is [:not-joined sentence]. If another node of the cluster has the name, it
   is [:refused sentence]. If this node is in a cluster already, it is [:already-started pid]. If it is a node
   by another transport than this one, it is [:named-already name].
@@ -185,7 +189,8 @@
     :name         this node's name, a string name@host. The part host is only a part of the name
     :cookie       a secret of 16 bytes or more that all nodes share, a string
     :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
-    :cluster      the name of the cluster. Nodes of another one are refused. Default \"magnetar\"
+    :cluster      the name of the cluster. Nodes with other names stay apart, each in its own cluster. Default
+                  \"magnetar\"
     :bind         where it listens, host:port. Default \"127.0.0.1:0\", port 0 for any
     :advertise    host:port, at which others reach this node, if that is not the :bind: behind a NAT, or in a
                   container whose port is published. Others have to dial this address and no other one
@@ -198,18 +203,20 @@
     :insecure     true allows a :bind outside of the loopback address without :tls
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
                   every so often. Default {:after 8000 :every 2000}
-    :spawnable    a set of vars that other nodes may start processes and tasks with. Default none
+    :spawnable    a set of vars that other nodes may start processes and tasks with: by `spawn`, and by
+                  `magnetar.task.supervisor`. Default none
     :extensions   extensions of `magnetar.etf` for values of own classes
     :network      a network in place of JGroups, such as `magnetar.test/endpoint` gives in a simulation. Then
                   :bind and the other options of the network have no effect
-    :split-brain  which part of a split cluster may act: a policy, or {:policy p :quorum n :lease ms}. Default
+    :split-brain  which side of a split cluster may act: a policy, or {:policy p :quorum n :lease ms}. Default
                   :keep-majority. Give all nodes the same. See below
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
 
-  The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. Of a half each,
-  :keep-majority keeps the one with the oldest node. The policy decides where singletons run, and `active?`.
-  The others let a node lead for a :lease, in ms, 100 or more and 4000 by default. It has to be more than five
-  times as long as a message and its answer take. If it is too short to lead, that is reported.
+  The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. :keep-majority
+  keeps more than half of the nodes, or exactly half with the oldest node among them. The policy decides where
+  singletons run, and what `active?` returns. The other nodes let a node lead for a :lease, in ms, 100 or more
+  and 4000 by default. Choose at least five times the round trip of a message. If an answer takes longer than
+  a quarter of the :lease, that is reported, and no node may lead then, or one without that node.
 
   Example:
 
@@ -411,12 +418,13 @@
    (gs/call hub/server-name (if on? [:watch (select-keys options [:reason])] :unwatch))))
 
 (defn active?
-  "Returns true if this node is in the part of the cluster that may act.
+  "Returns true if this node is on the side of the cluster that may act.
 
   The policy for a split brain decides, see `start`. A node that cannot tell returns false. So does one that
-  is in no cluster. After a cut, true turns to false within the :lease, which `start` has as an option, and
-  before another part may act, unless the node that leads has left by `stop` meanwhile. Only what runs as a
-  singleton is ended then.
+  is in no cluster. After a cut, a node outside the active side returns false within the :lease of `start`,
+  before another side may act. One exception: if the leader leaves by `stop` just then, both sides may return
+  true for up to a lease. Nothing is ended when this turns false, except singletons: ask again before each
+  action.
 
   Example:
 

@@ -370,9 +370,9 @@
 (defn !
   "Sends the message to a process; returns the message.
 
-  `to` is a pid, an alias, a name, [name node] or [:via registry name]. A message to a dead process, or to a
-  [name node] that no process has, is dropped and counted (`magnetar.inspect/dead-letters`). In a dosync the
-  message is sent at the commit.
+  `to` is a pid, an alias, a name, [name node], [:global name] or [:via registry name]. A message to a dead
+  process, or to a [name node] that no process has, is dropped and counted (`magnetar.inspect/dead-letters`).
+  In a dosync the message is sent at the commit.
 
   Blocks only while the mailbox is full and its :when-full is :block, or while too much waits to be sent to
   the other node. A message from another node never waits for a full mailbox: where a sender of this node

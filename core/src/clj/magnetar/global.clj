@@ -163,7 +163,7 @@
   The name is free again when the process dies. So :yes is also the answer for a dead process. :no is the
   answer if this or another process has the name, on any node that is connected.
 
-  In a cluster the name is known on all connected nodes when the call returns. If two halves of a cluster, or
+  In a cluster the name is known on all connected nodes when the call returns. If two sides of a partition, or
   two nodes, have registered the name before they meet, the resolver is called once, as (resolve name pid
   other). It runs in a process of its own on one node: the node of one of the two processes whose name sorts
   first. It returns the pid that keeps the name, or nil. The other one loses the name. The default,
@@ -177,8 +177,8 @@
   this node does not see, it tries again for 3 s, since the third one may be lost. Without a cluster it never
   waits.
 
-  Throws an IllegalArgumentException if pid is not a pid, if it is a pid of another node and there is no
-  cluster, or the resolver is a function of the program; and if a node cannot read the name.
+  Throws an IllegalArgumentException if pid is not a pid; if it is a pid of another node, and there is no
+  cluster or the resolver is a function of the program; or if a node cannot read the name.
 
   Example:
 

@@ -13,7 +13,8 @@
 
   The process runs on the node that leads the agreed view: the oldest one, as long as that reaches enough of
   the others. After a loss it is the oldest one that reaches all that are left. Which part of a cluster may
-  act is the option :split-brain of `magnetar.cluster/start`.
+  act is the option :split-brain of `magnetar.cluster/start`. A keeper on each node, started by `start-link`,
+  starts the process while its node leads.
 
   Each start gets a token, a number that is greater than the tokens of all starts before. A process whose JVM
   was suspended does not know that another one has taken over. So give the token to what the process writes
@@ -255,17 +256,21 @@
 (defn start-link
   "Lets this node run the singleton when it is its turn; returns [:ok pid].
 
-  The process of the pid keeps the singleton. It is a child of a supervisor on each node. While this node
-  leads, it calls the function of :start with its arguments and the token as the last one. The function
-  returns [:ok pid]. `magnetar.gen-server/start-link` takes the token as the argument of init. A server with
-  other arguments needs a function of its own:
+  The process of the pid is the keeper of the singleton, a child of a supervisor on each node. While this node
+  leads, the keeper has the function of :start called with its arguments, and the token as the last one. The
+  function returns [:ok pid]. `magnetar.gen-server/start-link` takes the token as the argument of init. A
+  server with other arguments needs a function of its own:
 
     (defn start-scheduler [config token] (gs/start-link scheduler (assoc config :token token)))
 
-  If the singleton ends, this process ends for the same reason. So the supervisor restarts it, with another
-  token. If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time
-  :shutdown it is killed, also if it has no link to its starter. The same happens if this process is killed, and the next singleton starts after
-  that. A second process for one name on a node ends with [:already-started pid].
+  If the singleton ends, the keeper ends for the same reason. So the supervisor restarts both, with another
+  token. If :start returns anything but [:ok pid], the keeper ends with [:singleton-not-started why] and is
+  restarted by its supervisor, whose intensity counts it. Retry inside the singleton if its resources may be
+  away.
+
+  If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time :shutdown it is
+  killed, also if it has no link to its starter. The same happens if the keeper is killed, and the next
+  singleton starts after that. A second keeper for one name on a node ends with [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong. If this node joins a cluster later, whose :lease is
   too short for the :shutdown, that is reported, and this node does not run the singleton.

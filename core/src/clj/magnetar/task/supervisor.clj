@@ -12,9 +12,9 @@
   children  children terminate-child
 
   A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. It may be on another node of a
-  cluster, as [name node]. Its tasks see the context values of
-  their caller over those of the supervisor, and the root values of dynamic vars. The names follow Elixir's
-  module Task.Supervisor.
+  cluster, as [name node]. The work is then a var that the other node lists as :spawnable. Tasks see the
+  context values of their caller over the ones of the supervisor, and the root values of dynamic vars. The
+  names follow Elixir's module Task.Supervisor.
 
   Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
@@ -203,7 +203,8 @@
   Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`, or if its node
   refuses f or is not connected; an IllegalStateException if it has :max-children tasks already.
 
-  Cancellation: a task that another node starts nevertheless is ended there, before it calls f.
+  Cancellation: if the call is cancelled, a task that the other node has already started does not call f, and is
+  ended there.
 
   Options:
     :args      the arguments of f. Default []
