@@ -12,9 +12,9 @@
   whereis address   the process, and its name for calls
 
   The process runs on the node that leads the agreed view: the oldest one, as long as that reaches enough of
-  the others. After a loss it is the oldest one that reaches all that are left. Which part of a cluster may
-  act is the option :split-brain of `magnetar.cluster/start`. A keeper on each node, started by `start-link`,
-  starts the process while its node leads.
+  the others. After a loss it is the oldest one that reaches all that are left. Which side of a split cluster
+  may act is the option :split-brain of `magnetar.cluster/start`. A keeper on each node, started by
+  `start-link`, starts the process while its node leads.
 
   Each start gets a token, a number that is greater than the tokens of all starts before. A process whose JVM
   was suspended does not know that another one has taken over. So give the token to what the process writes
@@ -268,8 +268,8 @@
   restarted by its supervisor, whose intensity counts it. Retry inside the singleton if its resources may be
   away.
 
-  If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time :shutdown it is
-  killed, also if it has no link to its starter. The same happens if the keeper is killed, and the next
+  If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time :shutdown it
+  is killed, also if it has no link to its starter. The same happens if the keeper is killed, and the next
   singleton starts after that. A second keeper for one name on a node ends with [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong. If this node joins a cluster later, whose :lease is
