@@ -203,8 +203,8 @@
   Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`, or if its node
   refuses f or is not connected; an IllegalStateException if it has :max-children tasks already.
 
-  Cancellation: if the call is cancelled, a task that the other node has already started does not call f, and is
-  ended there.
+  Cancellation: if the call is cancelled, a task that the other node has already started does not call f, and
+  is ended there.
 
   Options:
     :args      the arguments of f. Default []
