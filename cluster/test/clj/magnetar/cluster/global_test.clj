@@ -316,6 +316,35 @@
               (mt/on-node :a global/sync)
               (register-idle :a :leader)])))))
 
+;; ---- a server of an earlier version
+
+(defn- as-before
+  "Tells the node, and what it says, without what earlier versions do not have."
+  [node]
+  (let [tell talk/tell-strictly]
+    (fn [state to [kind :as content]]
+      (let [before? (#{(Peers/name) to} node)]
+        (cond
+          (and before? (= :told-all kind)) (tell state to [:told-all])
+          (and before? (#{:singly :asked :unread} kind)) nil
+          :else (tell state to content))))))
+
+(deftest a-server-of-an-earlier-version-agrees-with-the-others-about-names
+  (doseq [node ["a@sim" "b@sim"]
+          seed (range 3)]
+    (with-redefs [talk/tell-strictly (as-before node)]
+      (is (= [[:yes :yes] ["a@sim" "b@sim"] [:ok :ok :ok] [:no :no] [:ok nil] :yes]
+             (cluster seed
+               (part net :b)
+               (let [apart [(register-idle :a :leader) (register-idle :b :keeper)]]
+                 (heal net)
+                 [apart
+                  (mapv #(await-homes % some?) [:leader :keeper])
+                  (mapv #(mt/on-node % global/sync) [:a :b :c])
+                  [(register-idle :b :leader) (register-idle :c :keeper)]
+                  [(mt/on-node :b #(global/unregister-name :leader)) (await-homes :leader nil?)]
+                  (register-idle :b :leader)])))))))
+
 ;; ---- a name that two processes have
 
 (defn- in-both

@@ -8,12 +8,14 @@
    [magnetar.cluster.impl.groups :as server]
    [magnetar.cluster.simulated :as simulated]
    [magnetar.etf :as etf]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
-   (magnetar.kernel.fiber Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -216,6 +218,29 @@
 
 (deftest a-server-that-is-killed-is-started-again
   (is (:passed (checked {:faults #{:kill} :fault-rate 0.01 :max-faults 3 :victims #(re-find #":magnetar.cluster/groups" %)} same-members?))))
+
+;; ---- a server of an earlier version
+
+(def ^:private new-verbs
+  "What servers of earlier versions neither send nor understand."
+  #{:synced :singly})
+
+(defn- as-before
+  "Sends what the node says, and what it is told, without the messages that earlier versions do not have. Counts what it leaves out."
+  [node left-out]
+  (let [send-to @#'server/send-to]
+    (fn [peer [verb :as message]]
+      (if (and (new-verbs verb)
+               (#{(Peers/name) (if (vector? peer) (peer 1) (nodes/name-of peer))} node))
+        (swap! left-out inc)
+        (send-to peer message)))))
+
+(deftest all-nodes-know-the-same-members-beside-a-server-of-an-earlier-version
+  (doseq [[options program] [[disturbed same-members?] [{} same-members-after-a-crash?]]
+          :let [left-out (atom 0)]]
+    (with-redefs [server/send-to (as-before "b@sim" left-out)]
+      (is (:passed (checked (assoc options :runs 4) program))))
+    (is (pos? (long @left-out)))))
 
 ;; ---- controls: each of these defects has to be found
 
