@@ -16,10 +16,23 @@
 (defn- lines [xs]
   (str/join (map #(str % "\n") xs)))
 
+(defn judge
+  "What the program says of a text that has a history on each line."
+  [text]
+  (let [{:keys [exit out err]} (shell/sh program :in text)]
+    (when-not (zero? exit)
+      (throw (ex-info (str "the checker has failed: " err) {:exit exit})))
+    out))
+
 (defn verdicts
   "A verdict for each of the histories, in their order: :ok, :illegal, or :unknown if it would take too long to know."
   [histories]
-  (let [{:keys [exit out err]} (shell/sh program :in (lines (map json/write-str histories)))]
-    (when-not (zero? exit)
-      (throw (ex-info (str "the checker has failed: " err) {:exit exit})))
-    (mapv #(keyword (get (json/read-str %) "verdict")) (str/split-lines out))))
+  (mapv #(keyword (get (json/read-str %) "verdict")) (str/split-lines (judge (lines (map json/write-str histories))))))
+
+(defn keep-wrong
+  "Writes the histories to a file beside the checker, and returns its path. If their verdicts are as expected, it returns nil."
+  [histories seed expected verdicts]
+  (when (not= expected verdicts)
+    (let [file (io/file (.getParentFile (io/file program)) (str "run-" seed ".json"))]
+      (spit file (lines (map json/write-str histories)))
+      (str file))))

@@ -1,6 +1,8 @@
 (ns magnetar.histories.checker-test
   "Small histories whose verdicts are known: what a checker must not let pass."
   (:require
+   [clojure.data.json :as json]
+   [clojure.java.io :as io]
    [clojure.test :refer [deftest is]]
    [magnetar.histories.checker :as checker]
    [magnetar.histories.record :as record]))
@@ -41,6 +43,16 @@
             (told "set" {:f "add" :value 1} {} {:f "add" :value 2} {} read-it {:values [2]})
             (told "name" {:f "register" :value 1} {:done true} {:f "register" :value 2} {:done true})
             (told "name" {:f "register" :value 1} {:done true} {:f "whereis"} {:value 2})]))))
+
+(deftest only-histories-with-another-verdict-than-expected-are-kept
+  (let [histories [(told "register" write {} read-it {:value 0})]
+        verdicts (checker/verdicts histories)
+        path (checker/keep-wrong histories "of-a-test" [:ok] verdicts)]
+    (try
+      (is (= verdicts [(keyword (get (json/read-str (checker/judge (slurp path))) "verdict"))]))
+      (finally (io/delete-file path)))
+    (is (nil? (checker/keep-wrong histories "of-a-test" [:illegal] verdicts)))
+    (is (not (.exists (io/file path))))))
 
 (deftest a-history-that-cannot-be-read-is-told
   (is (thrown-with-msg? clojure.lang.ExceptionInfo #"the checker has failed: histories: the model set has no function \"write\""
