@@ -5,12 +5,14 @@
   node, so it may be late, and is not asked. Two parts of a cluster that cannot reach each other both give the name."
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor]
+   [magnetar.actor :as actor :refer [receive]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.global.table :as table]
    [magnetar.cluster.simulated :refer [connected start]]
    [magnetar.global :as global]
    [magnetar.histories.checker :as checker]
    [magnetar.histories.record :as record]
+   [magnetar.impl.actor.global :as tables]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.test :as mt]))
 
@@ -23,7 +25,7 @@
 (def ^:private names ["till" "stock"])
 
 (defn- holder []
-  (actor/receive :end nil))
+  (receive :end nil))
 
 (defn- register [history client name i]
   (let [id (inc (+ (* 100 (long client)) (long i)))
@@ -33,9 +35,12 @@
     [id pid]))
 
 (defn- kill
-  "The name is free at some time after this."
+  "The name is free when the death is told."
   [history client name [id pid]]
-  (record/operate history client {:f "die" :key name :value id} #(do (actor/exit pid :kill) nil)))
+  (record/operate history client {:f "die" :key name :value id}
+                  #(let [ref (actor/monitor pid)]
+                     (actor/exit pid :kill)
+                     (receive [:DOWN ref _ _ _] {}))))
 
 (defn- unregister [history client name]
   (record/operate history client {:f "unregister" :key name} #(do (global/unregister-name name) {})))
@@ -64,18 +69,27 @@
         (scope/fork s mt/on-node node #(actor/with-process {} (client history number)))))
     (record/finished history "name")))
 
-(defn- verdicts [f]
-  (->> (range runs)
-       (mapv (fn [seed] (mt/simulate {:seed seed} (history-of f))))
-       checker/verdicts
-       frequencies))
+(defn- histories [runs f]
+  (mapv (fn [seed] (mt/simulate {:seed seed} (history-of f))) (range runs)))
+
+(defn- verdicts [runs f]
+  (frequencies (checker/verdicts (histories runs f))))
 
 (deftest one-of-two-rivals-gets-the-name
-  (is (= {:ok runs} (verdicts (constantly nil)))))
+  (let [histories (histories runs (constantly nil))]
+    (is (= {:ok runs} (frequencies (checker/verdicts histories))))
+    (is (every? #(<= 6 (long (record/done %))) histories) "names that are free again are given")))
+
+(deftest a-name-that-a-dead-process-keeps-is-found
+  (let [drop-own table/drop-own]
+    (with-redefs [tables/holder :pid
+                  tables/forget (constantly nil)
+                  table/drop-own (fn [state name effect then] (cond-> state (or effect then) (drop-own name effect then)))]
+      (is (= {:illegal 5} (verdicts 5 (constantly nil)))))))
 
 (defn- cut-off [net]
   (mt/cut net [:a] [:b :c])
   (mt/wait-until (fn [] (every? #(> 2 (count (mt/on-node % cluster/nodes))) nodes)) {:timeout 60000}))
 
 (deftest two-parts-that-give-one-name-are-found
-  (is (pos? (long (:illegal (verdicts cut-off) 0)))))
+  (is (pos? (long (:illegal (verdicts runs cut-off) 0)))))

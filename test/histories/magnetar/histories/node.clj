@@ -32,6 +32,14 @@
     (swap! pids assoc id pid)
     {:done (= :yes (global/register-name name pid))}))
 
+(defn- end
+  "Kills the process that has the id, and returns when its death is told."
+  [id]
+  (let [pid (@pids id)
+        ref (actor/monitor pid)]
+    (actor/exit pid :kill)
+    (receive [:DOWN ref _ _ _] {})))
+
 (defn- handle [tree [what x y]]
   (case what
     :nodes (count (cluster/nodes))
@@ -44,7 +52,7 @@
     :sync (do (global/sync) nil)
     :register (start-named x y)
     :unregister (do (global/unregister-name x) {})
-    :kill (do (actor/exit (@pids x) :kill) nil)))
+    :kill (end x)))
 
 (defn- tell [x]
   (locking *out*

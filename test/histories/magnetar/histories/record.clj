@@ -60,3 +60,8 @@
   "The history as a map of data, under a name."
   [{:keys [model operations]} name]
   {:name name :model model :operations (into [] (remove without-effect?) @operations)})
+
+(defn done
+  "How often a client was told in the finished history that something was done."
+  [{:keys [operations]}]
+  (count (filter (comp :done :output) operations)))
