@@ -259,6 +259,13 @@
     (is (= {:from (Pid. "a@b" (.threadId me) 0 1)} (etf/decode bytes)))
     (is (= (Pid. "a@b" 0 0 1) (etf/decode codec (etf/encode (Pid. "a@b" 0 0 1)))))))
 
+(deftest an-identity-may-be-an-improper-list-with-one
+  (let [tag (ImproperList. (list :alias) (Reference. "a@b" 1 (int-array [1 2 3])))
+        codec (etf/codec {:identities (reify Identities
+                                        (write [_ value] (when (instance? Thread value) tag))
+                                        (read [_ identity] identity))})]
+    (is (= [tag :x] (etf/decode (etf/encode codec [(Thread/currentThread) :x]))))))
+
 ;; ---- refusals
 
 (deftest a-hook-that-throws-on-reading-refuses-the-term

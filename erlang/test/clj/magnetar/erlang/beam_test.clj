@@ -11,7 +11,8 @@
    [magnetar.erlang.scripted :as scripted :refer [eventually quietly]]
    [magnetar.gen-server :as gs])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (magnetar.kernel.process ForeignRef)))
 
 (set! *warn-on-reflection* true)
 
@@ -81,6 +82,24 @@
         (is (= "{answer,#{<<\"k\">> => {v,1}}}" (ask b "receive Answer -> Answer after 10000 -> none end")))
         (! [:nobody them] :dropped)
         (is (nothing-more?))))))
+
+(deftest an-alias-of-a-beam-is-sent-to-and-references-come-back-identical
+  (with-beam
+    (fn [_ b]
+      (ask b "A = alias(), R = make_ref(), {inbox, '" us "'} ! {self(), A, R}")
+      (let [[pid alias ref] (got)]
+        (is (= [ForeignRef ForeignRef] [(class alias) (class ref)]))
+        (is (not= alias ref))
+        (! alias [:by-alias alias ref])
+        (is (= "true" (ask b "receive {'by-alias', A1, R1} -> A1 =:= A andalso R1 =:= R after 10000 -> none end")))
+        (is (= "true" (ask b "unalias(A)")))
+        (! alias :dropped)
+        (! pid :next)
+        (is (= "next" (ask b "receive X -> X after 10000 -> none end"))))
+      (ask b "{inbox, '" us "'} ! {A, R}")
+      (ask b "{inbox, '" us "'} ! {A, R}")
+      (is (= (got) (got)) "equal here too")
+      (is (nothing-more?)))))
 
 (deftest servers-are-called-both-ways
   (with-beam

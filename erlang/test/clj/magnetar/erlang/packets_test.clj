@@ -13,7 +13,8 @@
    (clojure.lang ExceptionInfo)
    (java.io DataInputStream DataOutputStream)
    (java.util Arrays Random)
-   (magnetar.etf ImproperList Pid)))
+   (magnetar.etf ImproperList Pid)
+   (magnetar.kernel.process ForeignRef)))
 
 (set! *warn-on-reflection* true)
 
@@ -94,6 +95,41 @@
       (fn [peer]
         (packet peer 131 68 0 (term (to-inbox)) 119 (count value) (scripted/utf-8 value))
         (is (nil? (got)))))))
+
+;; ---- references
+
+(deftest a-reference-of-the-other-node-comes-back-with-its-words
+  (with-process
+    (fn [peer]
+      (doseq [words [[7] [1 2 3] [1 2 3 4 -5]]
+              :let [theirs (apply reference other words)]]
+        (control peer (to-inbox) [theirs theirs])
+        (let [[one same] (got)]
+          (is (= one same))
+          (is (instance? ForeignRef one))
+          (is (= words (vec (.words ^ForeignRef one))))
+          (! [:shelf other] {one :seen})
+          (is (= {theirs :seen} (second (next-control peer)))))))))
+
+(deftest an-alias-of-the-other-node-is-sent-to
+  (with-process
+    (fn [peer]
+      (let [theirs (reference other 1 2 3 4 -5)]
+        (control peer (to-inbox) theirs)
+        (! (got) [:order 17])
+        (let [[[op from to] message] (next-control peer)]
+          (is (= [33 theirs [:order 17]] [op to message]))
+          (control peer [22 their-pid from] :answer)
+          (is (= :answer (got))))))))
+
+(deftest a-message-to-an-alias-of-a-third-node-is-not-forwarded
+  (with-process
+    (fn [peer]
+      (control peer [33 their-pid (reference "c@127.0.0.1" 1 2 3 4 5)] :lost)
+      (control peer [33 their-pid (reference other 1 2 3 4 5)] :lost)
+      (control peer (to-inbox) [(improper :alias (reference other 1 2 3 4 5)) :a-value])
+      (is (= :a-value (second (got))))
+      (is (= [other] (erlang/nodes))))))
 
 ;; ---- the cache of atoms
 
@@ -304,6 +340,23 @@
         (is (= [:cast :c] (got)))
         (gs/stop pid)))))
 
+(deftest the-tag-of-a-call-of-erlang-is-a-reference-and-is-written-as-it-came
+  (with-process
+    (fn [peer]
+      (let [calls (atom [])
+            [_ pid] (server calls)
+            alias (reference other 1 2 3 4 -5)]
+        (doseq [[tag op to] [[(improper :alias alias) 33 alias] [alias 22 their-pid]]]
+          (control peer [6 their-pid (keyword "") :echo] [:$gen_call [their-pid tag] :x])
+          (is (= [op to [tag :x]] (let [[[op _ to] message] (next-control peer)] [op to message])))
+          (is (instance? ForeignRef (second (peek @calls))))
+          (! [:shelf other] {:from (peek @calls)})
+          (is (= {:from [their-pid tag]} (second (next-control peer))))
+          (gs/reply (peek @calls) :again)
+          (is (= [op to [tag :again]] (let [[[op _ to] message] (next-control peer)] [op to message]))))
+        (is (apply = (map second @calls)) "the two are one reference")
+        (gs/stop pid)))))
+
 (deftest an-answer-without-a-term-is-a-notice-of-a-death-and-the-server-lives
   (scripted/failures-of
     (fn [failures]
@@ -345,13 +398,17 @@
   (with-process
     (fn [peer]
       (let [child (actor/spawn #(receive :end nil))
-            [a b c] (map #(reference other 1 2 %) [3 4 5])]
+            [a b c d] (map #(reference other 1 2 %) [3 4 5 6])]
         (actor/register :child child)
         (control peer [19 their-pid :child a])
         (control peer [19 their-pid :child b])
         (control peer [20 their-pid :child b])
         (control peer [19 their-pid :nobody c])
         (is (= [[28 :nobody their-pid c] :noproc] (next-control peer)))
+        (control peer [20 their-pid :child d])
+        (control peer [19 their-pid :child a])
+        (control peer (to-inbox) :begun)
+        (is (= :begun (got)))
         (! child :end)
         (is (= [[28 :child their-pid a] :normal] (next-control peer)))
         (! [:shelf other] :nothing-between)

@@ -835,9 +835,11 @@ public final class Encoder {
 
     private void identity(Object o, Object identity) {
         doubtful++;
-        if (!identityTerm(identity)) {
+        if (identity instanceof ImproperList l) {
+            improper(l);
+        } else if (!identityTerm(identity)) {
             throw noTerm(o, "is an identity for which the hook gave a " + identity.getClass().getName()
-                    + ". It gives a Pid, a Port or a Reference of magnetar.etf.");
+                    + ". It gives a Pid, a Port, a Reference or an ImproperList of magnetar.etf.");
         }
     }
 

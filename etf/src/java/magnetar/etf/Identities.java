@@ -11,7 +11,7 @@ public interface Identities {
 
     /**
      * The {@link Pid}, {@link Port} or {@link Reference} that stands for the value; null if it is not an
-     * identity.
+     * identity. It may be an {@link ImproperList} with one, as the tag of a call has. That is read as the list.
      */
     Object write(Object value);
 

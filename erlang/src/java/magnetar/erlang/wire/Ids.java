@@ -1,8 +1,14 @@
 package magnetar.erlang.wire;
 
+import clojure.lang.Keyword;
+import clojure.lang.PersistentList;
+import java.util.List;
 import magnetar.etf.Identities;
+import magnetar.etf.ImproperList;
 import magnetar.etf.Reference;
 import magnetar.kernel.process.Exports;
+import magnetar.kernel.process.ForeignRef;
+import magnetar.kernel.process.Peer;
 import magnetar.kernel.process.Peers;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Ref;
@@ -14,11 +20,12 @@ import magnetar.kernel.process.Transport;
  * <p>The number of a pid has 64 bits, which are the id and the serial of its term. An own reference has five words: its id,
  * its maker and whether it is an address. So an alias finds its process when it comes back.
  *
- * <p>References of other nodes stay what the codec makes of them: their words are the other node's, and go back as they
- * came.
+ * <p>References of other nodes keep their words, and go back as they came. One with five words may be an alias: Erlang's
+ * other references have three.
  */
 final class Ids implements Identities {
     private static final int WORDS = 5;
+    private static final Keyword ALIAS = Keyword.intern("alias");
     private static final long LOW = 0xffffffffL;
 
     private final Transport transport;
@@ -35,7 +42,28 @@ final class Ids implements Identities {
 
     @Override
     public Object write(Object value) {
-        return value instanceof Pid pid ? term(pid) : value instanceof Ref ref ? term(ref) : null;
+        return switch (value) {
+            case Pid pid -> term(pid);
+            case ForeignRef ref when ref.isCallTag() -> tag(foreign(ref));
+            case ForeignRef ref -> foreign(ref);
+            case Ref ref -> term(ref);
+            default -> null;
+        };
+    }
+
+    /** The tag {@code [alias | Ref]} of a call whose answer goes to an alias. */
+    static ImproperList tag(Object alias) {
+        return new ImproperList((PersistentList) PersistentList.create(List.of(ALIAS)), alias);
+    }
+
+    /** True for the items of such a tag. */
+    static boolean isTag(ImproperList l) {
+        return l.items().count() == 1 && l.items().seq().first() == ALIAS;
+    }
+
+    /** The reference as its node has written it. */
+    static Reference foreign(ForeignRef ref) {
+        return new Reference(nodeOf(ref.maker()), ref.creation(), ref.words());
     }
 
     private static magnetar.etf.Pid term(Pid pid) {
@@ -71,7 +99,35 @@ final class Ids implements Identities {
             return isOwn(pid.node(), pid.creation()) ? Exports.pid(number, Peers.creation())
                     : Peers.peer(pid.node(), pid.creation(), transport).pid(number);
         }
-        return identity instanceof Reference ref && ref.count() == WORDS && isOwn(ref.node(), ref.creation()) ? own(ref) : identity;
+        return identity instanceof Reference ref ? reference(ref) : identity;
+    }
+
+    private Object reference(Reference ref) {
+        if (!isOwn(ref.node(), ref.creation())) {
+            int[] words = new int[ref.count()];
+            for (int i = 0; i < words.length; i++) {
+                words[i] = ref.word(i);
+            }
+            return new ForeignRef(Peers.peer(ref.node(), ref.creation(), transport), words, words.length == WORDS, false);
+        }
+        return ref.count() == WORDS ? own(ref) : ref;
+    }
+
+    /**
+     * The reference as the tag of a call of the peer. It is no address, so the answer is sent to the caller, and {@link
+     * Outgoing} sends it on to the alias if there is one.
+     */
+    static Object callTag(Peer peer, Object tag) {
+        return switch (tag) {
+            case ForeignRef ref when isOf(peer, ref) -> new ForeignRef(peer, ref.words(), false, false);
+            case ImproperList l when isTag(l) && l.tail() instanceof ForeignRef ref && isOf(peer, ref) ->
+                new ForeignRef(peer, ref.words(), false, true);
+            case null, default -> tag;
+        };
+    }
+
+    private static boolean isOf(Peer peer, ForeignRef ref) {
+        return ref.creation() == peer.creation() && peer.name().equals(ref.maker().nodeName());
     }
 
     private static Ref own(Reference ref) {

@@ -9,7 +9,7 @@ import java.nio.ByteBuffer;
 import java.util.function.Consumer;
 import magnetar.etf.Codec;
 import magnetar.etf.Decoder;
-import magnetar.etf.Reference;
+import magnetar.kernel.process.ForeignRef;
 import magnetar.kernel.process.Peer;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Ref;
@@ -35,7 +35,6 @@ final class Incoming {
 
     private final Peer peer;
     private final boolean headers;
-    private final Watches watches;
     private final Consumer<Throwable> dropped;
     private final Consumer<Throwable> unknown;
     private final Decoder decoder;
@@ -57,10 +56,9 @@ final class Incoming {
      * @param dropped is told why a message or a reason was left out
      * @param unknown is told of the first control message that this node does not know
      */
-    Incoming(Peer peer, boolean headers, Codec codec, Watches watches, int largest, Consumer<Throwable> dropped, Consumer<Throwable> unknown) {
+    Incoming(Peer peer, boolean headers, Codec codec, int largest, Consumer<Throwable> dropped, Consumer<Throwable> unknown) {
         this.peer = peer;
         this.headers = headers;
-        this.watches = watches;
         this.dropped = dropped;
         this.unknown = unknown;
         this.decoder = new Decoder(codec);
@@ -180,8 +178,8 @@ final class Incoming {
             case Op.SEND_SENDER, Op.SEND_SENDER_TT -> message(pid(c, 1), pid(c, 2));
             case Op.REG_SEND, Op.REG_SEND_TT -> message(pid(c, 1), part(c, 3));
             case Op.ALIAS_SEND, Op.ALIAS_SEND_TT -> message(pid(c, 1), as(Ref.class, part(c, 2)));
-            case Op.MONITOR -> new Signal.Monitor(theirs(c, 1), part(c, 2), watches.begin(as(Reference.class, part(c, 3))));
-            case Op.DEMONITOR -> demonitor(c);
+            case Op.MONITOR -> new Signal.Monitor(theirs(c, 1), part(c, 2), as(ForeignRef.class, part(c, 3)));
+            case Op.DEMONITOR -> new Signal.Demonitor(theirs(c, 1), part(c, 2), as(ForeignRef.class, part(c, 3)));
             case Op.DOWN -> new Signal.Down(part(c, 1), pid(c, 2), as(Ref.class, part(c, 3)), part(c, 4));
             case Op.PAYLOAD_DOWN -> new Signal.Down(part(c, 1), pid(c, 2), as(Ref.class, part(c, 3)), reason());
             case Op.GROUP_LEADER -> null;
@@ -211,16 +209,11 @@ final class Incoming {
         try {
             Object message = term();
             Ref alias = Requests.answered(message);
-            return new Signal.Message(from, alias == null ? to : alias, Requests.incoming(message), null);
+            return new Signal.Message(from, alias == null ? to : alias, Requests.incoming(peer, message), null);
         } catch (ExceptionInfo cannot) {
             dropped.accept(cannot);
             return null;
         }
-    }
-
-    private Signal demonitor(IPersistentVector c) {
-        Ref ref = watches.end(as(Reference.class, part(c, 3)));
-        return ref == null ? null : new Signal.Demonitor(theirs(c, 1), part(c, 2), ref);
     }
 
     private Object reason() {

@@ -79,10 +79,9 @@ final class Link {
         this.before = before;
         this.log = log;
         boolean headers = (other.flags() & own.flags() & Flags.HEADER) != 0;
-        Watches watches = new Watches(peer);
         this.outbox = new Outbox(peer.name(), own.buffer(), Long.MAX_VALUE);
-        this.outgoing = new Outgoing(headers, codec, outbox, watches, failed -> report("an answer to", failed));
-        this.incoming = new Incoming(peer, headers, codec, watches, LARGEST, this::dropped, unknown -> report("the connection with", unknown));
+        this.outgoing = new Outgoing(headers, codec, outbox, failed -> report("an answer to", failed));
+        this.incoming = new Incoming(peer, headers, codec, LARGEST, this::dropped, unknown -> report("the connection with", unknown));
     }
 
     /** Begins. The function is called when the connection has ended. */

@@ -33,7 +33,6 @@ final class Outgoing {
     private final byte[] start;
     private final Codec codec;
     private final Outbox outbox;
-    private final Watches watches;
     private final Consumer<Throwable> failed;
     private final AtomicReference<Encoder> spare = new AtomicReference<>();
 
@@ -43,11 +42,10 @@ final class Outgoing {
      * @param headers whether packets have headers with atoms
      * @param failed is told of an answer that cannot be written, whose caller gets a notice of a death instead
      */
-    Outgoing(boolean headers, Codec codec, Outbox outbox, Watches watches, Consumer<Throwable> failed) {
+    Outgoing(boolean headers, Codec codec, Outbox outbox, Consumer<Throwable> failed) {
         this.start = headers ? HEADER : PASS_THROUGH;
         this.codec = codec;
         this.outbox = outbox;
-        this.watches = watches;
         this.failed = failed;
     }
 
@@ -100,9 +98,7 @@ final class Outgoing {
             case Signal.UnlinkAck s -> terms(e, NOTHING, Op.UNLINK_ID_ACK, unsigned(s.id()), s.from(), s.to());
             case Signal.Monitor s -> terms(e, NOTHING, Op.MONITOR, s.from(), s.to(), s.ref());
             case Signal.Demonitor s -> terms(e, NOTHING, Op.DEMONITOR, s.from(), s.to(), s.ref());
-            case Signal.Down s -> {
-                return down(e, s);
-            }
+            case Signal.Down s -> withReason(e, s.reason(), Op.PAYLOAD_DOWN, s.from(), s.to(), s.ref());
             case Signal.Spawn _ -> throw new UnsupportedOperationException("This version starts no processes on nodes of Erlang.");
             case Signal.SpawnReply _ -> {
                 return false; // the other node asks for no process: see Flags
@@ -134,14 +130,6 @@ final class Outgoing {
             failed.accept(cannot);
             terms(e, new Object[] {Tuple.create(UNSENDABLE, cannot.getMessage())}, Op.PAYLOAD_DOWN, sender(s.from()), s.to(), alias);
         }
-    }
-
-    private boolean down(Encoder e, Signal.Down s) {
-        Reference theirs = watches.fired(s.ref());
-        if (theirs != null) {
-            withReason(e, s.reason(), Op.PAYLOAD_DOWN, s.from(), s.to(), theirs);
-        }
-        return theirs != null;
     }
 
     private static Object sender(Object from) {

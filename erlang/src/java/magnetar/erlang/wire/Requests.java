@@ -3,12 +3,12 @@ package magnetar.erlang.wire;
 import clojure.lang.IPersistentVector;
 import clojure.lang.ISeq;
 import clojure.lang.Keyword;
-import clojure.lang.PersistentList;
 import clojure.lang.Sequential;
 import clojure.lang.Tuple;
-import java.util.List;
 import magnetar.etf.ImproperList;
 import magnetar.etf.Reference;
+import magnetar.kernel.process.ForeignRef;
+import magnetar.kernel.process.Peer;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Ref;
 
@@ -22,7 +22,6 @@ final class Requests {
     private static final Keyword CAST = Keyword.intern("magnetar", "cast");
     private static final Keyword GEN_CALL = Keyword.intern("$gen_call");
     private static final Keyword GEN_CAST = Keyword.intern("$gen_cast");
-    private static final Keyword ALIAS = Keyword.intern("alias");
 
     private Requests() {}
 
@@ -40,11 +39,7 @@ final class Requests {
     }
 
     private static Object tag(Object tag) {
-        return tag instanceof Ref ref && !ref.isPlain() ? new ImproperList(list(ALIAS), ref) : tag;
-    }
-
-    private static PersistentList list(Object item) {
-        return (PersistentList) PersistentList.create(List.of(item));
+        return tag instanceof Ref ref && !ref.isPlain() ? Ids.tag(ref) : tag;
     }
 
     /** The alias that an answer goes to, if the message is one for a request with an alias; else null. */
@@ -52,13 +47,15 @@ final class Requests {
         return to instanceof Pid && message instanceof IPersistentVector v && v.length() == 2 ? aliasIn(v.nth(0)) : null;
     }
 
-    /** The reference of {@code [alias | Ref]}, or of {@code [[alias | Ref] | _]}. */
+    /** The reference of the tag of a call, which may be the first item of a list. */
     private static Reference aliasIn(Object tag) {
-        if (tag instanceof ImproperList l) {
-            Object first = ((ISeq) l.items()).first();
-            return first == ALIAS && l.items().count() == 1 ? l.tail() instanceof Reference r ? r : null : nested(first);
-        }
-        return tag instanceof ISeq s && tag instanceof Sequential ? nested(s.first()) : null;
+        return switch (tag) {
+            case ForeignRef ref when ref.isCallTag() -> Ids.foreign(ref);
+            case ImproperList l when Ids.isTag(l) -> l.tail() instanceof ForeignRef ref ? Ids.foreign(ref) : null;
+            case ImproperList l -> nested(l.items().seq().first());
+            case ISeq s when tag instanceof Sequential -> nested(s.first());
+            case null, default -> null;
+        };
     }
 
     private static Reference nested(Object first) {
@@ -67,13 +64,13 @@ final class Requests {
 
     // --- from Erlang -------------------------------------------------------------------------------------------------
 
-    /** The message as this library has it. */
-    static Object incoming(Object message) {
+    /** The message of the peer as this library has it. */
+    static Object incoming(Peer peer, Object message) {
         if (!(message instanceof IPersistentVector v)) {
             return message;
         }
         if (v.length() == 3 && v.nth(0) == GEN_CALL && v.nth(1) instanceof IPersistentVector from && from.length() == 2) {
-            return Tuple.create(CALL, from, v.nth(2));
+            return Tuple.create(CALL, Tuple.create(from.nth(0), Ids.callTag(peer, from.nth(1))), v.nth(2));
         }
         if (v.length() != 2) {
             return message;
@@ -87,7 +84,7 @@ final class Requests {
      * Some servers of Erlang, such as net_kernel, send them to the pid of the caller.
      */
     static Ref answered(Object message) {
-        return message instanceof IPersistentVector v && v.length() == 2 && v.nth(0) instanceof ImproperList l && l.items().count() == 1
-                && ((ISeq) l.items()).first() == ALIAS && l.tail() instanceof Ref ref ? ref : null;
+        return message instanceof IPersistentVector v && v.length() == 2 && v.nth(0) instanceof ImproperList l && Ids.isTag(l)
+                && l.tail() instanceof Ref ref && !(ref instanceof ForeignRef) ? ref : null;
     }
 }

@@ -305,7 +305,8 @@ public final class Connection {
 
     /** Begins a monitor of the other node; false if the watched process is dead. */
     boolean beginWatched(LocalProcess p, Pid watcher, Object to, Ref ref) {
-        Monitor m = new Monitor(ref.id(), ref.creation(), watcher, 0, p.pid(), to, null);
+        Monitor m = ref instanceof ForeignRef foreign ? new Monitor.Foreign(foreign, watcher, p.pid(), to)
+                : new Monitor(ref.id(), ref.creation(), watcher, 0, p.pid(), to, null);
         if (watched.putIfAbsent(m, m) != null) {
             return true;
         }
@@ -328,7 +329,7 @@ public final class Connection {
     /** Tells the watcher of the other node that the process of this one has died. */
     void watchedDied(Monitor m, Object why) {
         if (watched.containsKey(m)) {
-            tell(new Signal.Down(m.object, m.maker(), m, why));
+            tell(new Signal.Down(m.object, m.maker(), m.written(), why));
             watched.remove(m); // last, as above
         }
     }

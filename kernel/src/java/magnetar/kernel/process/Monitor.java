@@ -38,6 +38,36 @@ class Monitor extends Ref {
         }
     }
 
+    /** A monitor of a process of another node, which numbers its references by other words. */
+    static final class Foreign extends Monitor {
+        private final ForeignRef written;
+
+        Foreign(ForeignRef written, Pid maker, Pid watched, Object object) {
+            super(written.id(), written.creation(), maker, 0, watched, object, null);
+            this.written = written;
+        }
+
+        @Override
+        int[] more() {
+            return written.more();
+        }
+
+        @Override
+        Ref written() {
+            return written;
+        }
+
+        @Override
+        public String text() {
+            return written.text();
+        }
+    }
+
+    /** The reference that goes to the other node. */
+    Ref written() {
+        return this;
+    }
+
     /** The monitor that is active now: this one; for a standing monitor its open call, or null. */
     Monitor call() {
         return this;
