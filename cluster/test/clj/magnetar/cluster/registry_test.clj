@@ -291,6 +291,25 @@
                                   (registry/register :bus (->Order 3) 3)))
                     (await-known :b :printers nil))]))))))
 
+(deftest few-messages-tell-what-a-node-could-not-read
+  (let [told (atom 0)
+        send-rows @#'registry-nodes/send-rows]
+    (with-redefs [registry-nodes/send-rows (fn [& args] (swap! told inc) (apply send-rows args))]
+      (is (= 200
+             (:value
+               (mt/simulate* {:seed 1}
+                 (fn []
+                   (start-all {:a {:extensions [(orders (atom true))]} :b {}})
+                   (keep-registries [:a])
+                   (run-on :a obey)
+                   (mt/wait-until #(mt/on-node :a (fn [] (some? (actor/whereis :worker)))))
+                   (at-once #(do (registry/register :bus (->Order 1) 1)
+                                 (run! (fn [n] (registry/register :bus n n)) (range 200))))
+                   (keep-registries [:b])
+                   (mt/wait-until #(= 200 (count (known :b))) {:timeout 20000})
+                   (count (known :b)))))))
+      (is (< @told 100)))))
+
 (defn- flood
   "Sends an order to the node, which has to read it first, and many messages behind it."
   [node]

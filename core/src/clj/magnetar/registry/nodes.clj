@@ -8,11 +8,12 @@
     [::all peer rows]       all its rows
     [::rows peer rows]      rows that have changed
     [::told peer numbers]   the numbers of all rows in the messages since the last ::told
-    [::singly peer numbers] the registry could not read these rows, and wants each in a ::rows of its own
+    [::again peer numbers]  the registry could not read these rows, and wants them in smaller messages
 
   A row is [number key pid value], or [number] without an entry. Rows may be told twice, in any state of the entry that is not older than
   what was told before. A message with a row that the peer cannot read is dropped there, with all its rows. By the next ::told the peer
-  notices, forgets what it knew of the rows, and asks for them. Then a row that it cannot read is missing, and no other.
+  notices, forgets what it knew of the rows, and asks for them. They come in smaller messages, at last of one row each. Then a row that it
+  cannot read is missing, and no other.
 
   Invariants:
 
@@ -121,13 +122,19 @@
                 (send-to peer [::all (self) []])))
     (send-told peer rows)))
 
-(defn- send-singly
-  "Tells each row that has one of the numbers, as it is now."
+(def ^:private most-parts
+  "In how many messages rows are told again. One message for each row would be too many for the stream to a node at once."
+  16)
+
+(defn- send-again
+  "Tells the rows that have the numbers, as they are now, in smaller messages. A single row that cannot be read is not asked for once more."
   [{:keys [table] :as state} peer numbers]
-  (let [now (into {} (map (juxt first identity)) (table/rows table))]
-    (doseq [number numbers]
-      (send-rows state peer ::rows [(get now number [number])]))
-    (send-told peer [])))
+  (let [now (into {} (map (juxt first identity)) (table/rows table))
+        size (quot (+ (count numbers) (dec (long most-parts))) (long most-parts))]
+    (doseq [part (partition-all size numbers)]
+      (let [rows (mapv #(get now % [%]) part)]
+        (send-rows state peer ::rows rows)
+        (send-told peer (if (= 1 size) [] rows))))))
 
 (defn- tell-changes [{:keys [table peers] :as state}]
   (let [rows (table/take-outbox table)]
@@ -206,7 +213,7 @@
         unread (into [] (remove (get read peer #{})) numbers)]
     (when (seq unread)
       (table/put-rows table (number-of state peer) (mapv vector unread))
-      (send-to peer [::singly (self) unread]))
+      (send-to peer [::again (self) unread]))
     (update state :read dissoc peer)))
 
 (defn- lost [{:keys [table] :as state} ref peer]
@@ -244,7 +251,7 @@
     (and (= ::part kind) (rows? x)) (part-told state peer x)
     (and (= ::rows kind) (rows? x)) (rows-told state peer x)
     (and (= ::told kind) (numbers? x)) (told state peer x)
-    (and (= ::singly kind) (numbers? x)) (do (send-singly state peer x) state)))
+    (and (= ::again kind) (numbers? x) (seq x)) (do (send-again state peer x) state)))
 
 (defn handle
   "The state after a message of this protocol; nil after any other one."
