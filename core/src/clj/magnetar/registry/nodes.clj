@@ -29,6 +29,7 @@
   (:require
    [magnetar.actor :as actor :refer [! self]]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.environment :as environment]
@@ -157,7 +158,7 @@
   [{:keys [peers next] :as state} peer]
   (if (peers peer)
     state
-    (-> (assoc-in state [:peers peer] {:ref (actor/monitor peer) :number next})
+    (-> (assoc-in state [:peers peer] {:ref (monitors/monitor-at-once peer) :number next})
         (update :next inc))))
 
 (defn- number-of [{:keys [peers]} peer]
