@@ -43,6 +43,13 @@
 (defn- processes-of-a []
   (mt/on-node :a #(count (inspect/processes))))
 
+(defn- more-processes
+  "How many processes the node a has more than before, when that changes no more: what ends may still do so."
+  [before]
+  (let [more #(- (long (processes-of-a)) (long before))]
+    (mt/wait-until #(= 0 (more)) {:timeout 60000 :else nil})
+    (more)))
+
 (deftest a-thousand-joins-and-leaves
   (let [[counts processes left more]
         (mt/simulate {:seed 1 :max-steps 10000000}
@@ -58,7 +65,7 @@
               (dotimes [_ (dec (long times-joined))]
                 (visit net))
               (mt/wait-until #(= times-joined (:lost @counts)) {:timeout 60000})
-              [@counts (- (long (processes-of-a)) (long before)) (nodes :a) (remove #(or (held-by-simulations %) (a-few %)) (leaks/more objects))])))]
+              [@counts (more-processes before) (nodes :a) (remove #(or (held-by-simulations %) (a-few %)) (leaks/more objects))])))]
     (is (= {:hello times-joined :lost times-joined} counts))
     (is (= 0 processes))
     (is (= ["c@sim"] left))
