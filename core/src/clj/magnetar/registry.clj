@@ -169,7 +169,7 @@
 
     (registry/start-link {:keys :unique :name :carts}) ;=> [:ok pid]
     {:id :carts :start [registry/start-link {:keys :unique :name :carts}]} ; as a child
-    (registry/start-link {:keys :duplicate :name :bus :nodes :all}) ;=> [:ok pid], on each node
+    (registry/start-link {:keys :duplicate :name :bus :nodes :all}) ;=> [:ok pid] ; on each node
 
   Elixir: Registry.start_link/1."
   {:elixir "Registry.start_link/1" :added "0.1"}

@@ -116,6 +116,7 @@
         [how pid] (do (! holder [:die]) (gs/start script nil {:name name}))]
     (when (= :ok how)
       (gs/stop pid))
+    (eventually (nil? (actor/whereis name)))
     (if (= [:error [:already-started holder]] [how pid]) :already-started how)))
 
 (deftest a-start-under-the-name-of-a-process-that-dies-just-then-is-no-mistake

@@ -192,9 +192,9 @@
 (defmacro async
   "Lets the supervisor start a task that calls f, linked to this process as well.
 
-  The supervisor may be on another node. Functions do not travel, so f is then a var of both nodes, or the
-  symbol of one there, and among the :spawnable of that node. If the node is lost, the task has died with the
-  reason :noconnection.
+  The supervisor may be on another node, as in (tasks/async [:tasks \"b@shop\"] #'fetch {:args [url]}).
+  Functions do not travel, so f is then a var of both nodes, or the symbol of one there, and among the
+  :spawnable of that node. If the node is lost, the task has died with the reason :noconnection.
 
   Returns the task, for `magnetar.task/await`.
 
@@ -214,7 +214,6 @@
   Example:
 
     (task/await (tasks/async :tasks #(fetch url))) ;=> page
-    (task/await (tasks/async [:tasks \"b@shop\"] #'fetch {:args [url]})) ;=> page
 
   See also `async-nolink`, and `async*`, the function: it can be mapped and applied, and `with-redefs` of it
   reaches every call.

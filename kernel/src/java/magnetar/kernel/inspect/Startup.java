@@ -55,7 +55,7 @@ public final class Startup {
                 Delivery$1 Guards Guests HeavyHitters Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node Node$InContext
-                Arrivals Connection Connection$Request Connection$Tie Exports ForeignRef Monitor$Named Outbox Peer Peers Peers$Held Peers$Key Peers$Name Remote RemoteName Room Room$Place Signal
+                Arrivals Connection Connection$Request Connection$Tie Exports ForeignRef Monitor$Foreign Monitor$Named Outbox Peer Peers Peers$Held Peers$Key Peers$Name Remote RemoteName Room Room$Place Signal
                 Signal$Demonitor Signal$Down Signal$Exit Signal$ExitLink Signal$Link Signal$Message Signal$Monitor Signal$Spawn
                 Signal$SpawnReply Signal$Unlink Signal$UnlinkAck Transport
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
