@@ -227,17 +227,18 @@
   (concat (speeds result spread) [""] (processors result spread) [""] (death-table result spread)))
 
 (def ^:private how-to-read
-  ["Two nodes on the loopback address, and both on the same cores. A message is an array or a binary of 100 bytes. A"
-   "ratio is of times, ours / theirs: below 1 ours is faster. A run of messages one way ends when the receiver has"
-   "counted all. Either the sender stops only where its library makes it wait, or it is at most 3,000 messages ahead:"
-   "Pekko drops what is more. All of TLS is 1.3 with the same cipher."])
+  ["Two nodes on the loopback address, and both on the same cores. A message is an array or a binary of 100"
+   "bytes. A ratio is of times, ours / theirs: below 1 ours is faster. A run of messages one way ends when the"
+   "receiver has counted all. Either the sender stops only where its library makes it wait, or it is at most"
+   "3,000 messages ahead: Pekko drops what is more. All of TLS is 1.3 with the same cipher."])
 
 (def ^:private of-processors
   ["Processor time of the node that sends or calls + of the other one, for one message or call:"])
 
 (def ^:private of-deaths
-  ["A process sends a message that ends a process of the other node, which it monitors. The time to its `:DOWN` has a"
-   "round trip in it, which was measured beside it and is subtracted. The detectors of lost nodes are as by default:"])
+  ["A process sends a message that ends a process of the other node, which it monitors. The time to its `:DOWN`"
+   "has a round trip in it, which was measured beside it and is subtracted. The detectors of lost nodes are as by"
+   "default:"])
 
 (defn- tables [result words]
   (concat (speeds result words) [""] of-processors [""] (processors result words) [""] of-deaths [""] (death-table result words)))
