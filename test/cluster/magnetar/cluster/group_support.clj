@@ -3,6 +3,7 @@
   (:require
    [magnetar.actor :refer [receive spawn]]
    [magnetar.cluster.simulated :as simulated]
+   [magnetar.etf :as etf]
    [magnetar.pg :as pg]
    [magnetar.test :as mt])
   (:import
@@ -45,3 +46,26 @@
   "The groups that the nodes have together, of which each knows its own members."
   [nodes]
   (apply merge-with merge {} (map (fn [node] (mt/on-node node #(members-by pg/which-local-groups pg/local-members))) nodes)))
+
+;; ---- what a node does not read, or not soon
+
+(defrecord Order [number])
+
+(defn orders
+  "The extension of orders, which are read when the door is open."
+  [door]
+  (etf/extension {:tag :my/order
+                  :class Order
+                  :write :number
+                  :read (fn [n]
+                          (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
+                          (->Order n))}))
+
+(defn start-all
+  "The network of connected nodes, each with its options."
+  [options]
+  (let [net (mt/network {:latency [1 20] :detector 200})]
+    (run! mt/start-node (keys options))
+    (run! (fn [[node more]] (simulated/join net node more)) options)
+    (apply simulated/connected (keys options))
+    net))

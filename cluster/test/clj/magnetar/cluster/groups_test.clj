@@ -4,10 +4,9 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.cluster.group-support :as support :refer [agreed idle join-again seen three]]
+   [magnetar.cluster.group-support :as support :refer [->Order agreed idle join-again orders seen start-all three]]
    [magnetar.cluster.impl.groups :as server]
    [magnetar.cluster.simulated :as simulated]
-   [magnetar.etf :as etf]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.groups :as groups]
    [magnetar.pg :as pg]
@@ -22,27 +21,6 @@
 (def ^:private runs (Long/getLong "magnetar.runs" 12))
 
 ;; ---- what other nodes do not read, or not soon
-
-(defrecord ^:private Order [number])
-
-(defn- orders
-  "The extension of orders, which are read when the door is open."
-  [door]
-  (etf/extension {:tag :my/order
-                  :class Order
-                  :write :number
-                  :read (fn [n]
-                          (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
-                          (->Order n))}))
-
-(defn- start-all
-  "The network of connected nodes, each with its options."
-  [options]
-  (let [net (mt/network {:latency [1 20] :detector 200})]
-    (run! mt/start-node (keys options))
-    (run! (fn [[node more]] (simulated/join net node more)) options)
-    (apply simulated/connected (keys options))
-    net))
 
 (defn- members-on [node group]
   (mt/on-node node #(count (pg/members group))))

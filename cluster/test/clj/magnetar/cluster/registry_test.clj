@@ -5,9 +5,8 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.cluster :as cluster]
-   [magnetar.cluster.group-support :refer [id join-again three]]
+   [magnetar.cluster.group-support :refer [->Order id join-again orders start-all three]]
    [magnetar.cluster.simulated :as simulated :refer [run-on]]
-   [magnetar.etf :as etf]
    [magnetar.registry :as registry]
    [magnetar.registry.nodes :as registry-nodes]
    [magnetar.registry.table :as table]
@@ -215,27 +214,6 @@
       (finally (report/remove-hook :failure hook)))))
 
 ;; ---- what another node does not read, or not soon
-
-(defrecord ^:private Order [number])
-
-(defn- orders
-  "The extension of orders, which are read when the door is open."
-  [door]
-  (etf/extension {:tag :my/order
-                  :class Order
-                  :write :number
-                  :read (fn [n]
-                          (when-not @door (mt/wait-until #(deref door) {:timeout 600000}))
-                          (->Order n))}))
-
-(defn- start-all
-  "The network of connected nodes with the registry :bus, each with its options."
-  [options]
-  (let [net (mt/network {:latency [1 20] :detector 200})]
-    (run! mt/start-node (keys options))
-    (run! (fn [[node more]] (simulated/join net node more)) options)
-    (apply simulated/connected (keys options))
-    net))
 
 (defn- obey
   "Calls what it is sent."

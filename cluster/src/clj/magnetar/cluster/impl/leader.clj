@@ -46,25 +46,25 @@
 ;; ---- servers of other nodes
 
 (defn- watch
-  "Tells the server when there is none on the node. It is a process of its own, since a monitor waits for room in the queue to the node."
-  [server [name :as node]]
-  (let [ref (actor/monitor [server-name name])]
-    (receive
-      [:DOWN ref _ _ why] (! server [::gone node why]))))
+  "The state that is told when the node has no server."
+  [state [name :as node]]
+  (assoc-in state [:watches (monitors/monitor-at-once [server-name name])] node))
 
 (defn- watch-new
   "The state that knows of the servers of these nodes if they are there, and of no others."
   [{:keys [servers] :as state} nodes]
-  (run! #(actor/spawn-link watch (self) %) (sort (remove servers nodes)))
-  (assoc state :servers (into {} (map (fn [node] [node (servers node :there)])) nodes)))
+  (-> (reduce watch state (sort (remove servers nodes)))
+      (assoc :servers (into {} (map (fn [node] [node (servers node :there)])) nodes))))
 
 (defn- gone
-  "The state when the node has no server. Until its server speaks it does not count as connected. After a lost connection
-  it is watched again."
-  [state node why]
-  (if (= :noconnection why)
-    (update state :servers dissoc node)
-    (assoc-in state [:servers node] :gone)))
+  "The state when the node of the monitor has no server. Until its server speaks it does not count as connected. After a
+  lost connection it is watched again."
+  [{:keys [watches] :as state} ref why]
+  (let [node (watches ref)
+        state (update state :watches dissoc ref)]
+    (if (= :noconnection why)
+      (update state :servers dissoc node)
+      (assoc-in state [:servers node] :gone))))
 
 (defn- there [{:keys [servers] :as state} [_ _ {:keys [from]}]]
   (cond-> state
@@ -302,7 +302,7 @@
 
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
   (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
-        state {:core core :servers {} :keepers {} :running {} :reported {}}]
+        state {:core core :servers {} :watches {} :keepers {} :running {} :reported {}}]
     (tick-later state)
     [:ok state]))
 
@@ -358,15 +358,14 @@
       (! keeper [:lease (:lease-until core)]))
     (leave-when-idle state)))
 
-(defn- handle-info [message state]
-  (let [[what x y pid] (if (vector? message) message [message])]
+(defn- handle-info [message {:keys [watches] :as state}]
+  (let [[what x _ pid why] (if (vector? message) message [message])]
     (case what
       ::tick (do
                (tick-later state)
                [:noreply (tick state)])
       ::heard [:noreply (heard state x)]
-      ::gone [:noreply (gone state x y)]
-      :DOWN [:noreply (down state pid)]
+      :DOWN [:noreply (if (contains? watches x) (gone state x why) (down state pid))]
       [:noreply state])))
 
 (def ^:private callbacks
