@@ -90,7 +90,7 @@
 (def ^:private handshake-ms 7000)
 
 (defn- epmd-port
-  "The port of the option, else that of the environment, as `erl` finds it; nil for none."
+  "The port of the option, else the one of the environment, as `erl` finds it; nil for no EPMD."
   [epmd]
   (when-not (false? epmd)
     (or epmd (some-> (System/getenv "ERL_EPMD_PORT") parse-long) 4369)))
@@ -258,7 +258,7 @@
        (gs/call node/server-name [:connect node port] {:timeout answer-ms :else false})))))
 
 (defn disconnect
-  "Ends the connection with a node; returns true, or false if there is none.
+  "Ends the connection with a node; returns true, or false without one.
 
   Links and monitors between the two fire with :noconnection on both sides. Either may connect again.
 

@@ -406,10 +406,10 @@
 (defn end-faults
   "Undoes all cuts, and lets no more faults strike the network; returns nil.
 
-  The faults are :cut-link and :flap of `simulate` and `check`. Other faults go on, and `cut` cuts as before.
-  Nodes send for ever to learn who is there. So without this call a fault may strike however long a test
-  waits. After it, nodes that were cut off come back within a few times of the detector, and a test can
-  compare what they know.
+  The faults are :cut-link and :flap of `simulate` and `check`. Other faults go on, and `cut` cuts as
+  before. Nodes send for ever to learn which others are there. So without this call a fault may strike
+  however long a test waits. After it, nodes that were cut off come back within a few times of the detector,
+  and a test can compare what they know.
 
   Throws :magnetar.test/no-network if it is no network of this simulation.
 

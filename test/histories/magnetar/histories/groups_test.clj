@@ -68,7 +68,7 @@
   [node creation])
 
 (defn- change
-  "Changes the members of this node so often; processes join anew after they have died."
+  "Changes the members of this node so often; processes join again after they have died."
   [story n]
   (let [me (owner (id (actor/self)))]
     (loop [members {}, n (long n)]

@@ -1,6 +1,6 @@
 (ns magnetar.cluster.impl.registries
-  "The server that brings registries of all nodes together: it tells those of this node which nodes come, and hands on
-  what the ones of other nodes look for. The rest is in `magnetar.registry.nodes`."
+  "The server that brings registries of all nodes together: it tells the registries of this node which nodes come, and
+  hands on what registries of other nodes look for. The rest is in `magnetar.registry.nodes`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [receive self]]

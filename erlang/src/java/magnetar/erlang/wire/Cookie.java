@@ -26,7 +26,7 @@ public final class Cookie {
     /**
      * A cookie of these characters, without the white space around them.
      *
-     * @throws IllegalArgumentException if there are none, or too many
+     * @throws IllegalArgumentException if it has no characters, or too many
      */
     public static Cookie of(String text) {
         String stripped = text.strip();

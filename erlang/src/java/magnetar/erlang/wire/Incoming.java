@@ -19,7 +19,7 @@ import magnetar.kernel.process.Signal;
  * Reads the packets of another node as signals: a header with atoms, a control message, and perhaps a payload.
  *
  * <p>What the other node was free to send may be unreadable here: then a message is dropped and told of, and in other
- * signals text stands for a reason. The same holds for control messages that this node does not know. Everything else
+ * signals text stands for a reason. Control messages that this node does not know are dropped in the same way. Everything else
  * that is not as it has to be is a {@link BadPacket}.
  *
  * <p>One thread uses it.
@@ -66,7 +66,7 @@ final class Incoming {
         this.fragments = new Fragments(largest);
     }
 
-    /** Reads a packet, which has at least one byte. Returns its signal, or null if there is none to handle. */
+    /** Reads a packet, which has at least one byte. Returns its signal, or null if it has nothing to handle. */
     Signal read(byte[] packet, int length) {
         bytes = packet;
         at = 0;

@@ -8,8 +8,8 @@ import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 
 /**
- * Messages with their length before a connection is up: those of a handshake, with two bytes for the length, and those
- * of EPMD, whose answers have none.
+ * Messages with their length before a connection is up: messages of a handshake, with two bytes for the length,
+ * and of EPMD, whose answers have no length.
  *
  * <p>Invariants: all of it ends by the deadline, however slowly the bytes come. No more bytes are read than were asked for,
  * so what follows is for the next reader of the socket. No array is longer than its limit.

@@ -222,7 +222,7 @@ public final class Node {
         try {
             long deadline = deadline();
             InetSocketAddress at = place(name, port, deadline);
-            if (at != null && enter(s, Integer.MAX_VALUE)) { // strangers keep no dial away
+            if (at != null && enter(s, Integer.MAX_VALUE)) { // sides that dial this node keep no dial away
                 s.connect(at, own.handshake());
                 s.setTcpNoDelay(true);
                 Handshake.Other other = new Handshake(s, own, deadline).dial(name);
@@ -291,7 +291,7 @@ public final class Node {
         return links.values().stream().filter(Link::isUp).map(Link::name).sorted().toList();
     }
 
-    /** Ends the connection with the node, and waits until its links and monitors have fired. False if there is none. */
+    /** Ends the connection with the node, and waits until its links and monitors have fired. False if they are not connected. */
     public boolean disconnect(String name) {
         Link link;
         synchronized (this) {
