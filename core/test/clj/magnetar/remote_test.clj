@@ -444,7 +444,8 @@
             there (mirror/there m pid)]
         (doseq [f [#(gs/call there :state) #(sys/get-state there)]]
           (is (re-find #"cannot read :unwritable" (pr-str (try (f) (catch clojure.lang.ExceptionInfo e (:reason (ex-data e))))))))
-        (is (= ["an answer to node b@mirror" "an answer to node b@mirror"] (map :site @failures)))
+        (is (eventually (= ["an answer to node b@mirror" "an answer to node b@mirror"] (map :site @failures)))
+            "a report follows the :DOWN that ended its call")
         (is (= :fine (gs/call there :other)))
         (gs/stop pid)
         (is (eventually (zero? (long (mirror/entries m)))))))))
