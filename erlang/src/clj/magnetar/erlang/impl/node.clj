@@ -4,6 +4,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.erlang.impl.services :as services]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
@@ -51,16 +52,6 @@
         [:EXIT starter _] nil)
       (finally (scope/shield (close node))))))
 
-;; ---- what a BEAM asks a node for
-
-(defn- handle-net-kernel [[kind] _ state]
-  [:reply (if (= :is_auth kind) :yes [:error :notsup]) state])
-
-(def ^:private net-kernel
-  "The process net_kernel of this node, which answers `net_adm:ping`."
-  {:init (fn [_] [:ok nil])
-   :handle-call (fn [request from state] (handle-net-kernel (when (vector? request) request) from state))})
-
 ;; ---- the server
 
 (defn- init [options]
@@ -68,11 +59,10 @@
   (let [opened (actor/make-ref)
         holder (actor/spawn-opt hold options (self) opened {:link true :trap-exit true})]
     (receive
-      [opened node] (let [[how pid] (gs/start-link net-kernel nil {:name :net_kernel})]
-                      [:ok {:holder holder
-                            :net-kernel (when (= :ok how) pid) ; a program may have another process with the name
-                            :node node
-                            :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}])
+      [opened node] [:ok {:holder holder
+                          :services (services/start-all options)
+                          :node node
+                          :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
       [:EXIT holder why] [:error why])))
 
 (defn- answer-with
@@ -89,12 +79,17 @@
       :disconnect [:reply (.disconnect node name) state]
       [:reply [:error :unknown-request] state])))
 
+(defn- without
+  "The state without the process that has ended, or nil if it is not of this node."
+  [{:keys [holder services] :as state} pid]
+  (cond
+    (= pid holder) (dissoc state :holder)
+    (services pid) (update state :services disj pid)))
+
 (defn- handle-info [message state]
   (let [[kind pid why] (when (vector? message) message)
-        part (some #(when (= pid (state %)) %) [:holder :net-kernel])]
-    (if (and (= :EXIT kind) part)
-      [:stop why (dissoc state part)]
-      [:noreply state])))
+        left (when (= :EXIT kind) (without state pid))]
+    (if left [:stop why left] [:noreply state])))
 
 (defn- await-end
   "Ends a linked process by f, and waits for its end."
@@ -104,8 +99,9 @@
       (f pid)
       (receive [:DOWN ref _ _ _] nil))))
 
-(defn- terminate [_ {:keys [holder net-kernel]}]
-  (await-end net-kernel #(actor/exit % :shutdown))
+(defn- terminate [_ {:keys [holder services]}]
+  (doseq [pid services]
+    (await-end pid #(actor/exit % :shutdown)))
   (await-end holder #(! % :stop)))
 
 (def ^:private callbacks

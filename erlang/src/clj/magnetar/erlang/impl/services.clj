@@ -1,0 +1,32 @@
+(ns magnetar.erlang.impl.services
+  "The processes of a node that BEAMs expect at each node, under the names that they have in Erlang."
+  {:no-doc true}
+  (:require
+   [magnetar.gen-server :as gs]))
+
+(set! *warn-on-reflection* true)
+
+;; ---- net_kernel, which answers `net_adm:ping`
+
+(defn- handle-net-kernel [[kind] _ state]
+  [:reply (if (= :is_auth kind) :yes [:error :notsup]) state])
+
+(def ^:private net-kernel
+  {:init (fn [_] [:ok nil])
+   :handle-call (fn [request from state] (handle-net-kernel (when (vector? request) request) from state))})
+
+;; ---- all of them
+
+(def ^:private all
+  "From the name of a service to its callbacks. `init` gets the options of the node."
+  {:net_kernel net-kernel})
+
+(defn start-all
+  "Starts the services, linked to this process; returns the set of their pids. A name that a program has taken
+  stays with it."
+  [options]
+  (into #{}
+        (keep (fn [[name callbacks]]
+                (let [[how pid] (gs/start-link callbacks options {:name name})]
+                  (when (= :ok how) pid))))
+        all))
