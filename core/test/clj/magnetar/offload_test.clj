@@ -111,6 +111,7 @@
 
 (deftest work-that-ignores-its-interrupt-is-waited-for-and-cancelled-at-its-next-operation
   (let [started (promise)
+        interrupted (promise)
         release (CountDownLatch. 1)
         seen (promise)
         c (channel/chan {:size 1})
@@ -119,11 +120,13 @@
                       #(error-of (with-scope [s]
                                    (fork s offload (fn []
                                                      (deliver started true)
-                                                     (loop [] (when-not (try (.await release) true (catch InterruptedException _)) (recur)))
+                                                     (loop []
+                                                       (when-not (try (.await release) true (catch InterruptedException _ (deliver interrupted true) false))
+                                                         (recur)))
                                                      (deliver seen (error-of (channel/put c 1)))))
                                    (value-of started)
                                    (throw (ex-info "body" {})))))]
-    (value-of started)
+    (value-of interrupted)
     (is (= :not-yet (deref outcome 20 :not-yet)))
     (.countDown release)
     (is (= "body" (ex-message (value-of outcome))))
