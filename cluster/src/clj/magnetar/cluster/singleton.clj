@@ -306,7 +306,7 @@
   See also `address`."
   {:added "0.2"}
   [name]
-  (leader/whereis-name name))
+  (leader/ask [:whereis name] nil))
 
 (defn address
   "Returns the address of the singleton for `!`, calls and monitors, on any node.
@@ -320,4 +320,21 @@
   See also `whereis`."
   {:added "0.2"}
   [name]
-  [:via 'magnetar.cluster.impl.leader name])
+  [:via 'magnetar.cluster.singleton name])
+
+;; ---- what [:via registry name] calls
+
+(defn ^:no-doc whereis-name
+  "The process of the singleton, as far as this node knows, or nil."
+  [name]
+  (whereis name))
+
+(defn ^:no-doc register-name
+  "Refuses, since a singleton has its name from the start."
+  [_ _]
+  :no)
+
+(defn ^:no-doc unregister-name
+  "Does nothing."
+  [_]
+  :ok)

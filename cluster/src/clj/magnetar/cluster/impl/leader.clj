@@ -389,23 +389,6 @@
         (if (:reason (ex-data e)) otherwise (throw e))))
     otherwise))
 
-;; ---- names of singletons, as a registry has them
-
-(defn whereis-name
-  "The process of the singleton, as far as this node knows, or nil."
-  [name]
-  (ask [:whereis name] nil))
-
-(defn register-name
-  "Refuses, since a singleton has its name from the start."
-  [_ _]
-  :no)
-
-(defn unregister-name
-  "Does nothing."
-  [_]
-  :ok)
-
 ;; ---- from outside
 
 (defn- leave
