@@ -72,6 +72,12 @@
       (is (= [:magnetar/socket-closed :closed] (take 2 (refused (net/recv-from b)))))
       (is (some? (net/open port {:host home}))))))
 
+(deftest a-port-is-free-however-soon-its-socket-is-closed
+  (let [port (net/port (doto (open {:active false}) net/close))]
+    (dotimes [_ 1000] ; the reader may be about to wait in `receive`
+      (net/close (net/open port {:host home})))
+    (is (some? (net/open port {:host home})))))
+
 (deftest a-bounded-mailbox-slows-the-reader
   (let [me (self)
         a (open {:active false})

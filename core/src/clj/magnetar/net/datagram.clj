@@ -63,16 +63,17 @@
 
 ;; T1 waits in `receive` on a fiber, T2 closes the socket. The JDK then leaves the close of the file to T1,
 ;; and until T1 has run the port is taken. T2 may be the thread that ends a process, so it does not wait. It
-;; lists the socket here, and `open` waits for the lock of T1.
+;; lists the socket here, and `open` waits for the lock of T1. T1 may take its lock just before the close, so
+;; T2 lists the socket before it closes it, and looks for the lock afterwards.
 (defonce ^:private ^Set closing (ConcurrentHashMap/newKeySet))
 
 (defn- reads? [^UdpSocket socket]
   (.isLocked ^ReentrantLock (.-reading socket)))
 
-(defn- list-while-read [socket]
-  (.removeIf closing (fn [closed] (not (reads? closed))))
-  (when (reads? socket)
-    (.add closing socket)))
+(defn- close-file [^UdpSocket socket]
+  (.add closing socket)
+  (.close ^DatagramSocket (.-socket socket))
+  (.removeIf closing (fn [^UdpSocket closed] (and (.isClosed ^DatagramSocket (.-socket closed)) (not (reads? closed))))))
 
 (defn- await-closed
   "Waits until the files of sockets of this port that are closed have been closed."
@@ -85,8 +86,7 @@
   [^UdpSocket socket]
   (let [[before _] (swap-vals! (.-state socket) assoc :closed true :active false)]
     (when-not (:closed before)
-      (list-while-read socket)
-      (.close ^DatagramSocket (.-socket socket))
+      (close-file socket)
       (some-> (:owner before) (owned/disown socket)))))
 
 (defn- failed
