@@ -310,7 +310,7 @@
    :states {:locked {:enter forget
                      :on {:button [{:when right?, :to :open}
                                    {:do remember, :reply (fn [{:keys [so-far]} _] (count so-far))}]}}
-            :open {:after [20 :locked]
+            :open {:after [100000 :locked]
                    :postpone #{:button}
                    :on {:close :locked, :hold {:actions (fn [_ _] [:state-timeout :cancel]), :label "held"}}}
             "taken: away" {:final true}}
@@ -350,7 +350,7 @@
           "    open : postpones button"
           "    open --> locked : close"
           "    open --> open : held"
-          "    open --> locked : after 20 ms"
+          "    open --> locked : after 100000 ms"
           "    state \"taken away\" as s3"
           "    s3 --> [*]"
           "    locked --> s3 : remove"

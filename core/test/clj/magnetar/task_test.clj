@@ -109,6 +109,7 @@
 
 (deftest ^{:spec ["C105"]} the-error-of-a-task-names-its-line-and-says-what-it-waits-for
   (let [t (task/async forever)
+        _ (is (eventually (scenarios/waits? (:pid t))))
         late (thrown #(task/await t {:timeout 10}))]
     (is (re-find #"The task \S*task_test.clj:\d+, .* has not ended in time, after 10 ms. It waits for message" (ex-message late)))
     (is (= [:timeout t] ((juxt :reason :task) (ex-data late)))))
