@@ -314,7 +314,7 @@
                                              {:id :slow :start [(fn [] @go :ignore)]}]}}
         started (future (application/start spec))]
     (is (eventually (some #(and (:at %) (not= "message" (:waits-for %))) (stragglers))))
-    (is (re-find #"application-test" (str (:at (first (stragglers))))))
+    (is (eventually (re-find #"application-test" (str (:at (first (stragglers)))))))
     (deliver go true)
     (is (= :ok (value-of started)))
     (application/stop :shop)))

@@ -53,8 +53,9 @@
         deaf (actor/spawn-opt #(receive :stop nil) {:name :deaf})]
     (try
       (dotimes [n 7] (! deaf n))
+      (is (eventually (let [rows (inspect/top {:for 50, :by :messages-per-s, :most 1000})]
+                        (every? #(pos? (double (:messages-per-s (row rows %)))) [":echo" ":client"]))))
       (let [rows (inspect/top {:for 50, :by :messages-per-s, :most 1000})]
-        (is (every? #(pos? (double (:messages-per-s (row rows %)))) [":echo" ":client"]))
         (is (= [0.0 7] ((juxt :messages-per-s :messages) (row rows ":deaf"))))
         (is (every? #(nil? (:messages-per-s %)) (remove #(= :process (:kind %)) rows)) "only a process takes messages"))
       (is (= 7 (:messages (row (inspect/top {:for 1, :by :messages}) ":deaf"))))

@@ -194,12 +194,14 @@
   (let [gate (a/chan)
         go (a/go (a/>! gate 1))
         pid (actor/spawn-opt #(receive :stop nil) {:name :of-the-tree})
-        in-tree (fn [accepts?] (first (filter accepts? (all-in (inspect/tree)))))]
+        in-tree (fn [accepts?] (first (filter accepts? (all-in (inspect/tree)))))
+        putting #(in-tree (fn [{:keys [kind name waits-for]}] (and (= :go kind) (re-find #"tree_test" name) (re-find #"put" (str waits-for)))))]
     (is (eventually (:waits-for (in-tree #(= ":of-the-tree" (:name %))))))
     (! pid :hello)
     (is (eventually (= 1 (:messages (inspect/mailbox (:id (in-tree #(= ":of-the-tree" (:name %)))))))))
-    (is (re-find #"waits" (:text (inspect/why-stuck (:id (in-tree #(= ":of-the-tree" (:name %))))))))
-    (let [{[_ number :as id] :id} (in-tree #(and (= :go (:kind %)) (re-find #"tree_test" (:name %)) (re-find #"put" (str (:waits-for %)))))]
+    (is (eventually (re-find #"waits" (str (:text (inspect/why-stuck (:id (in-tree #(= ":of-the-tree" (:name %))))))))))
+    (is (eventually (putting)))
+    (let [{[_ number :as id] :id} (putting)]
       (is (= (:text (inspect/why-stuck number)) (:text (inspect/why-stuck id))))
       (is (some? (inspect/why-stuck id))))
     (! pid :stop)
