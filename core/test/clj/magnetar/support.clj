@@ -131,10 +131,7 @@
   (AtomicInteger.))
 
 (defn collected?
-  "True once the garbage collector has cleared the reference; false if 50 collections did not."
+  "True once the garbage collector has cleared the reference; false if it does not."
   [^java.lang.ref.Reference reference]
-  (loop [n 0]
-    (cond
-      (.refersTo reference nil) true
-      (= n 50) false
-      :else (do (System/gc) (Thread/yield) (recur (inc n))))))
+  (wait-until #(or (.refersTo reference nil)
+                   (do (System/gc) (.refersTo reference nil)))))
