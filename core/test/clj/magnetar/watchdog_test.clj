@@ -53,31 +53,32 @@
         (is (= :ended (taken done)))))))
 
 (deftest ^{:spec ["C50"]} fibers-that-wait-are-not-named-nor-is-one-that-is-queued
-  (watched 20
-    (fn [reports]
-      (let [stop (AtomicBoolean.)
-            {:keys [carriers added-carriers]} (inspect/runtime)
-            carriers (+ 8 (- (long carriers) (long added-carriers))) ; with all that are added for fibers that compute
-            spinners (vec (repeatedly carriers #(a/go (spin stop))))]
-        (is (eventually (= carriers (count @reports))) "every carrier is held")
-        (with-scope [s]
-          (let [queued (fork s (constantly :ran-at-last))]
-            (fork s #(scope/sleep 1))
-            (fork s #(Thread/sleep 1))
-            (is (= :still-queued (deref queued 100 :still-queued)))
-            (.set stop true)
-            (is (= :ran-at-last @queued))))
-        (run! taken spinners)
-        (is (= carriers (count @reports)))))))
+  (with-failures [_] ; on a busy machine the carriers are occupied for more than a second, which is reported
+    (watched 20
+      (fn [reports]
+        (let [stop (AtomicBoolean.)
+              {:keys [carriers added-carriers]} (inspect/runtime)
+              carriers (+ 8 (- (long carriers) (long added-carriers))) ; with all that are added for fibers that compute
+              spinners (vec (repeatedly carriers #(a/go (spin stop))))]
+          (is (eventually (= carriers (count @reports))) "every carrier is held")
+          (with-scope [s]
+            (let [queued (fork s (constantly :ran-at-last))]
+              (fork s #(scope/sleep 1))
+              (fork s #(Thread/sleep 1))
+              (is (= :still-queued (deref queued 100 :still-queued)))
+              (is (= carriers (count @reports)))
+              (.set stop true)
+              (is (= :ran-at-last @queued))))
+          (run! taken spinners))))))
 
 (deftest ^{:spec ["C50"]} a-fiber-that-waits-often-is-not-named
-  (watched 250
+  (watched 1500 ; a busy machine may keep a fiber from running for some hundred ms
     (fn [reports]
       (let [c (a/chan)
             stop (AtomicBoolean.)
             ping (a/go (while (not (.get stop)) (a/>! c 1)) (a/close! c))
             pong (a/go (while (a/<! c)))]
-        (scope/sleep 600)
+        (scope/sleep 3200)
         (.set stop true)
         (taken ping)
         (taken pong)
@@ -99,10 +100,10 @@
           (with-open [out (FileOutputStream. ^File file)] (.write out 7))
           (is (= 7 (taken done)))))))
   (when-let [file (fifo)]
-    (watched 20
+    (watched 500
       (fn [reports]
         (let [done (a/go (scope/offload #(with-open [in (FileInputStream. ^File file)] (.read in))))]
-          (scope/sleep 60)
+          (scope/sleep 1200)
           (with-open [out (FileOutputStream. ^File file)] (.write out 7))
           (is (= 7 (taken done)))
           (is (= [] @reports) "offloaded, it holds no carrier"))))))
