@@ -97,7 +97,7 @@
     (is (closed-when? get-raw (fn [body] {:status 99 :body body})))
     (is (closed-when? get-raw (fn [body] {:status 200 :headers {"Content-Length" "x"} :body body}))))
   (testing "a handler that returns after its deadline"
-    (is (closed-when? get-raw (fn [body] (without-end (fn [] {:status 200 :body body}))) {:request-timeout 50})))
+    (is (closed-when? get-raw (fn [body] (without-end (fn [] {:status 200 :body body}))) {:request-timeout 1500})))
   (testing "a client that has gone"
     (is (closed-when? (fn [server path]
                         (with-open [socket (connect server)]

@@ -325,13 +325,13 @@
 
 (deftest a-client-that-answers-pings-stays
   (let [log (log)]
-    (with-server [server (fn [_] (http/websocket (logging log) {:idle-timeout 3000})) {:idle-timeout 20 :header-timeout 20}]
+    (with-server [server (fn [_] (http/websocket (logging log) {:idle-timeout 4500})) {:idle-timeout 1000 :header-timeout 1000}]
       (with-open [socket (open-raw server)]
-        (dotimes [_ 4] ; more than a second apart
+        (dotimes [_ 2] ; 1.5 seconds apart
           (is (= [0x89 ""] (read-frame socket)))
           (send-frame socket 0x8A ""))
         (send-frame socket 0x88 [3 -24])
-        (is (= [[:open] [:pong []] [:pong []] [:pong []] [:pong []] [:close 1000 ""]] (vec (repeatedly 6 #(next-in log)))))))))
+        (is (= [[:open] [:pong []] [:pong []] [:close 1000 ""]] (vec (repeatedly 4 #(next-in log)))))))))
 
 (def ^:private rarely-pinged {:idle-timeout 1000000})
 
@@ -468,7 +468,7 @@
     (testing way
       (with-failures [_]
         (with-server [server (fn [{:keys [uri] :as request}] (swap! calls inc) (if (= "/next" uri) {:status 200} (handler request)))
-                      {:max-concurrent 1 :max-queue 0 :request-timeout 200}]
+                      {:max-concurrent 1 :max-queue 0 :request-timeout 1500}]
           (dotimes [n 2]
             (with-open [socket (connect server)]
               (send-text socket text)
@@ -492,7 +492,7 @@
       (let [in (channel/chan)
             out (channel/chan)]
         (with-failures [_]
-          (with-server [server (fn [_] (respond (http/websocket {:in in :out out}))) {:request-timeout 100}]
+          (with-server [server (fn [_] (respond (http/websocket {:in in :out out}))) {:request-timeout 1500}]
             (is (<= 400 (status-of (exchange server text))))
             (is (eventually (and (channel/closed? in) (channel/closed? out))))
             (is (none-open? server))))))))
@@ -504,7 +504,7 @@
         (in-process log
           (fn [pid]
             (with-failures [_]
-              (with-server [server (fn [_] (respond (http/websocket pid))) {:request-timeout 100}]
+              (with-server [server (fn [_] (respond (http/websocket pid))) {:request-timeout 1500}]
                 (exchange server text)
                 (let [[word ws code reason] (next-in log)]
                   (is (= [:ws-closed 1006 "The WebSocket did not open."] [word code reason]))
