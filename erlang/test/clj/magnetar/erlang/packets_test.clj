@@ -286,7 +286,7 @@
 
 (deftest a-silent-node-gets-ticks-and-is-closed
   (let [lines (atom [])]
-    (with-process {:tick 200} lines
+    (with-process {:tick 1000} lines
       (fn [{:keys [^DataInputStream in] :as peer}]
         (is (= 0 (.readInt in)))
         (is (= 0 (.readInt in)))
@@ -295,7 +295,7 @@
     (is (= ["The connection with the node b@127.0.0.1 is closed, because it has said nothing for too long."] @lines))))
 
 (deftest a-node-that-ticks-stays
-  (with-process {:tick 200} (atom [])
+  (with-process {:tick 1000} (atom [])
     (fn [{:keys [^DataInputStream in] :as peer}]
       (dotimes [_ 12] ; more than two times the time that it may be silent
         (.readInt in)
