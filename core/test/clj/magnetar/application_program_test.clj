@@ -48,7 +48,7 @@
 (defn -main [& [how]]
   (case how
     \"plain\" (do (runs #(println \"ready\")) (application/run shop))
-    \"slow\" (do (runs #(println \"ready\")) (application/run [(app :web :applications [:slow]) (app :slow)] {:stop-timeout 300}))
+    \"slow\" (do (runs #(println \"ready\")) (application/run [(app :web :applications [:slow]) (app :slow)] {:stop-timeout 3000}))
     \"stuck\" (do (runs #(println \"ready\")) (application/run [(app :web :applications [:slow]) (app :slow)]))
     \"crash\" (do (runs (fn [] (soon #(actor/exit :boom)))) (application/run shop))
     \"fails\" (application/run (conj shop (app :late :applications [:web] :start [(fn [] [:error :no-port])])))
@@ -149,7 +149,7 @@
     (signal shop "TERM")
     (is (= [1 ["up :slow" "up :web" "down :web" "stuck"]] (end-of shop)))
     (let [text (str/join "\n" @(:lines shop))]
-      (is (re-find #"Not stopped within 300 ms: :slow, waiting for #magnetar/pid \S+ :slow\S* in shop.main/never-ends, which waits for message" text) text))))
+      (is (re-find #"Not stopped within 3000 ms: :slow, waiting for #magnetar/pid \S+ :slow\S* in shop.main/never-ends, which waits for message" text) text))))
 
 (deftest ^{:spec ["C114"]} the-second-signal-halts
   (let [shop (run "stuck")]
