@@ -4,7 +4,8 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [collected? counter drained eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures]])
+   [magnetar.support :refer [collected? counter drained eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures
+                             with-hook]])
   (:import
    (java.lang.ref WeakReference)
    (java.util.concurrent.atomic AtomicInteger)))
@@ -76,6 +77,16 @@
       (a/pipeline-async 2 to echo (a/to-chan! [1 2 3]))
       (is (= [1 3] (drained to)))
       (is (= ["boom"] (map message-of @failures))))))
+
+(deftest a-failure-of-a-pipeline-is-reported-before-its-output-closes
+  (doseq [pipe [#(a/pipeline 2 %1 (map (throwing-on 2)) %2)
+                #(a/pipeline-async 2 %1 (fn [x results] ((throwing-on 2) x) (a/put! results x) (a/close! results)) %2)]]
+    (let [reported (promise)
+          to (a/chan 10)]
+      (with-hook [:failure (fn [_] (Thread/sleep 100) (deliver reported true))]
+        (pipe to (a/to-chan! [1 2 3]))
+        (is (= [1 3] (drained to)))
+        (is (realized? reported))))))
 
 (deftest map-closes-its-output-when-its-function-throws
   (with-failures [failures]

@@ -64,8 +64,8 @@
         (try
           (af input results)
           (catch Throwable e
-            (ports/close results)
-            (report e)))
+            (report e) ; first: who sees the end of the results may look at the reports
+            (ports/close results)))
         results))))
 
 (defn- unless-stopped
