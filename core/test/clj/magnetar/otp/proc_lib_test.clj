@@ -35,7 +35,7 @@
   :expect [[:error :timeout] true []]
   :ours (let [me (self)]
           (flag :trap-exit true)
-          (let [answer (proc-lib/start-link #(do (! me [:i-am (self)]) (receive :never nil)) {:timeout 50})]
+          (let [answer (proc-lib/start-link #(do (! me [:i-am (self)]) (receive :never nil)) {:timeout 1000})]
             [answer (receive [:i-am pid] (not (actor/alive? pid))) (actor/flush)]))
   :erl "Me = self(), process_flag(trap_exit, true),
     X = proc_lib:start_link(erlang, apply, [fun() -> Me ! {i_am, self()}, receive never -> ok end end, []], 50),

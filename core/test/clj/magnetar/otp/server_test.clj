@@ -132,9 +132,9 @@
   :ours (let [pid (server :st)]
           (gs/cast pid (fn [s] [:noreply s 20]))
           (let [first-told (tells)]
-            (gs/cast pid (fn [s] [:noreply s 100]))
+            (gs/cast pid (fn [s] [:noreply s 1000]))
             (! pid :m)
-            [first-told (tells) (receive message [message] (after 150 []))]))
+            [first-told (tells) (receive message [message] (after 1050 []))]))
   :erl "P = server(st), gen_server:cast(P, fun(S) -> {noreply, S, 20} end), A = tells(),
     gen_server:cast(P, fun(S) -> {noreply, S, 100} end), P ! m,
     {A, tells(), receive X -> [X] after 150 -> [] end}")

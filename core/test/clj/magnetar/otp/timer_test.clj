@@ -21,14 +21,14 @@
 
 (scenario TMR-03 "a timer that was stopped tells what was left, and does not send"
   :expect [true []]
-  :ours (let [timer (send-after 200 (self) :m)
+  :ours (let [timer (send-after 1000 (self) :m)
               left (cancel-timer timer)]
-          [(<= 0 (long left) 200) (when-later 250)])
+          [(<= 0 (long left) 1000) (when-later 1050)])
   :erl "T = erlang:send_after(200, self(), m), L = erlang:cancel_timer(T), receive after 250 -> ok end, {is_integer(L), flush()}")
 
 (scenario TMR-05 "read-timer tells what is left, false once the timer has sent"
   :expect [true false]
-  :ours (let [timer (send-after 100 (self) :m)
+  :ours (let [timer (send-after 1000 (self) :m)
               left (read-timer timer)]
           (receive :m [(int? left) (read-timer timer)]))
   :erl "T = erlang:send_after(100, self(), m), L = erlang:read_timer(T), receive m -> {is_integer(L), erlang:read_timer(T)} end")
@@ -44,7 +44,7 @@
 (scenario TMR-07 "a timer for a name sends to the one who has it then"
   :expect [:got :m]
   :ours (do
-          (send-after 100 :tmr07 :m)
+          (send-after 1000 :tmr07 :m)
           (register :tmr07 (scenarios/trapper (self)))
           (receive message message))
   :erl "erlang:send_after(100, tmr07, m), register(tmr07, trapper(self())), receive M -> M end")
@@ -67,7 +67,7 @@
 (scenario TMR-10 "timers fire in the order of their times"
   :expect [20 40 60]
   :ours (do
-          (doseq [n [60 20 40]] (send-after (* 10 (long n)) (self) n))
+          (doseq [n [60 20 40]] (send-after (* 50 (long n)) (self) n))
           (vec (repeatedly 3 #(receive message message))))
   :erl "[erlang:send_after(N * 10, self(), N) || N <- [60, 20, 40]], [receive M -> M end || _ <- [1, 2, 3]]")
 
