@@ -136,8 +136,10 @@
 
 (def ^:private program-with-a-name
   "(require '[magnetar.actor :as actor])
-   (actor/spawn-opt (fn [] (Thread/sleep 300) (println \"worker done\") (flush)) {:name :worker})
-   (println \"main done\")")
+   (def over (promise))
+   (actor/spawn-opt (fn [] @over (Thread/sleep 300) (println \"worker done\") (flush)) {:name :worker})
+   (println \"main done\")
+   (deliver over true)")
 
 (deftest ^{:spec ["C84"]} a-program-waits-at-its-end-for-processes-with-names-and-for-scopes
   (is (= "main done\nworker done" (run-text program-with-a-name)))
@@ -145,9 +147,11 @@
     (is (= "main done\nscope done"
            (run-text "(require '[magnetar.actor :as actor] '[magnetar.scope :as scope])
                       (def open (promise))
-                      (actor/spawn (fn [] (scope/with-scope [s] (deliver open 1) (Thread/sleep 300) (println \"scope done\") (flush))))
+                      (def over (promise))
+                      (actor/spawn (fn [] (scope/with-scope [s] (deliver open 1) @over (Thread/sleep 300) (println \"scope done\") (flush))))
                       @open
-                      (println \"main done\")")))))
+                      (println \"main done\")
+                      (deliver over true)")))))
 
 (deftest a-program-does-not-wait-for-others-nor-when-told-so
   (is (= "main done" (run-text "(require '[magnetar.actor :as actor])
