@@ -188,8 +188,8 @@
         in-it (promise)
         busy (future (gs/call ::a (fn [] (deliver in-it true) @free) {:timeout :infinity}))]
     (value-of in-it)
-    (let [e (error-of #(hot/upgrade app (counter-path ns 2) {:timeout 20}))]
-      (is (= (str "The server " (pr-str ::a) " did not come to rest within 20 ms. Let its callbacks be quicker, or give the upgrade a longer :timeout.")
+    (let [e (error-of #(hot/upgrade app (counter-path ns 2) {:timeout 1000}))]
+      (is (= (str "The server " (pr-str ::a) " did not come to rest within 1000 ms. Let its callbacks be quicker, or give the upgrade a longer :timeout.")
              (ex-message e)))
       (is (= [1 5] (gs/call ::b :get)))
       (deliver free :freed)
@@ -215,7 +215,7 @@
   (let [ns (counter-namespace)
         app (tree (child ns ::a) (child ns ::b))
         free (promise)
-        e (goes-wrong ns app (fn [_] @free) {:timeout 200})]
+        e (goes-wrong ns app (fn [_] @free) {:timeout 1500})]
     (is (= [:timeout ::b] ((juxt :reason :server) (ex-data e))))
     (is (= [1 5] (gs/call ::a :get)))
     (deliver free true)
