@@ -54,7 +54,9 @@
     (is (= :no (on c '(magnetar.global/register-name :where (spawn idle)))))
     (nodes/end b)
     (is (until #(= ["c@test"] (cluster/nodes))))
-    (is (= [nil :yes] [(global/whereis-name :where) (global/register-name :where (idle))]))
+    (is (until #(nil? (global/whereis-name :where))))
+    (is (true? (on c '(mt/wait-until #(nil? (magnetar.global/whereis-name :where)) {:timeout support/limit-ms}))))
+    (is (= :yes (global/register-name :where (idle))))
     (is (= "a@test" (on c '(magnetar.actor/node (magnetar.global/whereis-name :where)))))
     (is (= :locked (actor/with-process {} (global/trans [:stock :a] (fn [] :locked)))))))
 

@@ -48,7 +48,7 @@
 
 (deftest a-join-that-is-interrupted-leaves-nothing-behind
   (let [ended (promise)
-        thread (Thread/startVirtualThread #(deliver ended (try (node "a") (catch InterruptedException _ :interrupted))))]
+        thread (Thread/startVirtualThread #(deliver ended (try (node "a" :discover 3000) (catch InterruptedException _ :interrupted))))]
     (loop [] (when (empty? (threads)) (recur)))
     (.interrupt thread)
     (is (= :interrupted (deref ended limit-ms :waits)))
