@@ -38,7 +38,7 @@
     (is (mt/eventually (<= (timer-threads) before)))))
 
 (deftest a-body-by-the-virtual-clock-that-does-not-end-is-told-with-what-waits
-  (with-redefs-fn {#'clock/longest-nanos 50000000}
+  (with-redefs-fn {#'clock/longest-nanos 1000000000}
     #(is (thrown-with-msg? IllegalStateException #"has not ended after .*\n  simulated waits for take from a channel"
                            (mt/with-virtual-clock (a/<! (a/chan)))))))
 
@@ -98,7 +98,7 @@
 
 (deftest a-test-that-never-ends-is-told-so-with-what-waits
   (let [c (a/chan)
-        [{:keys [type message actual]}] (with-redefs-fn {#'mt/longest-test-ms 50}
+        [{:keys [type message actual]}] (with-redefs-fn {#'mt/longest-test-ms 1000}
                                           #(reports mt/without-deadlocks (fn [] (a/<! c))))]
     (is (= :fail type))
     (is (re-find #"has not ended" message))

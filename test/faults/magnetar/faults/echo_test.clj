@@ -67,6 +67,6 @@
     (try
       (client/in-parallel 20 (fn [_] (with-open [socket (client/connect (:port leaky))]
                                        (client/echo socket 1))))
-      (let [{:keys [fibers processes descriptors]} (server/left leaky (:idle leaky) 1000)]
+      (let [{:keys [fibers processes descriptors]} (server/left leaky (:idle leaky) 5000)]
         (is (= [20 20 20] [fibers processes descriptors]) (str/join "\n" @(:said leaky))))
       (finally (server/kill leaky)))))
