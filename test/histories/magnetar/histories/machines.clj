@@ -55,11 +55,11 @@
   (first (reset-vals! pending nil)))
 
 (defn- listen
-  "Delivers the answers of the node, until it ends. Its other requests get none, nor do later ones."
+  "Delivers the answers of the node, as [answer failure], until it ends. Its other requests get none, nor do later ones."
   [pending ^BufferedReader lines]
   (doseq [line (line-seq lines)
           :when (str/starts-with? line "[")]
-    (let [[id answer] (edn/read-string line)]
+    (let [[id & answer] (edn/read-string line)]
       (deliver (@pending id) answer)
       (swap! pending dissoc id)))
   (run! #(deliver % nil) (vals (take-pending pending))))
@@ -83,8 +83,15 @@
   [pending id answer]
   (get (swap! pending #(when % (assoc % id answer))) id))
 
+(defn- answer-of
+  "The answer to the request, or the failure as an exception."
+  [node request [answer failure]]
+  (if failure
+    (throw (ex-info (str "The node " node " failed in " (pr-str request) ": " failure) {:node node :request request}))
+    answer))
+
 (defn ask
-  "What the node answers to the request, or nil if it ends before. It is :failed if the node has ended already."
+  "What the node answers to the request, or nil if it ends before. It is :failed if the node has ended already. Throws if the request failed."
   [{:keys [jvms ^AtomicLong ids]} node request]
   (let [{:keys [pending ^Writer in]} (@jvms node)
         id (.incrementAndGet ids)
@@ -96,7 +103,7 @@
             (.write in (str (pr-str [id request]) "\n"))
             (.flush in))
           (catch IOException _)) ; the node has just ended: the answer is nil
-        @answer)
+        (answer-of node request @answer))
       :failed)))
 
 ;; ---- what happens to it
@@ -142,10 +149,17 @@
     (when (holder? answer)
       (first (str/split answer #"@")))))
 
+(defn- told
+  "What the node answers, or why it fails."
+  [machines node request]
+  (try
+    (ask machines node request)
+    (catch Exception e (ex-message e))))
+
 (defn- state-of
   "What a node says, as a text."
   [{:keys [objects] :as machines} node]
-  (str node " " (pr-str (ask machines node [:nodes]) (mapv #(ask machines node [:holder (:name %)]) objects)) "\n"
+  (str node " " (pr-str (told machines node [:nodes]) (mapv #(told machines node [:holder (:name %)]) objects)) "\n"
        (str/join "\n" (take-last 15 (str/split-lines (slurp (printed machines node)))))))
 
 (defn- with-states

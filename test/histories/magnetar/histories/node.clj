@@ -1,7 +1,8 @@
 (ns magnetar.histories.node
   "A node in a JVM of its own, which does what lines of its input say. It ends with its input.
 
-  A line is [id request] as EDN, and its answer is a line [id answer]. Requests are handled side by side."
+  A line is [id request] as EDN, and its answer is a line [id answer]. If the request failed, that is [id nil failure], where
+  the failure is a text. Requests are handled side by side."
   (:require
    [clojure.edn :as edn]
    [magnetar.actor :as actor :refer [receive]]
@@ -61,7 +62,9 @@
 
 (defn- answer [tree line]
   (let [[id request] (edn/read-string line)]
-    (tell [id (handle tree request)])))
+    (tell (try
+            [id (handle tree request)]
+            (catch Exception e [id nil (str e)])))))
 
 (defn- child [port {:keys [name] :as object}]
   {:id name
