@@ -33,6 +33,7 @@ type Input struct {
 	Function string `json:"f"`
 	Key      string `json:"key"`
 	Value    int    `json:"value"`
+	Values   []int  `json:"values"`
 	Expected int    `json:"expected"`
 }
 
@@ -140,6 +141,34 @@ var name = map[string]step{
 	},
 }
 
+// group has as its state the lists of members that their node has had, from the one that an observer has seen last. The
+// state is a text, with a line for each list.
+//
+// The node itself sees its last list. Another node sees any of the lists, or nothing, and from then on none that is older.
+var group = map[string]step{
+	"change": func(lists interface{}, in Input, out Output) (bool, interface{}) {
+		return true, lists.(string) + line(in.Values)
+	},
+	"look": func(lists interface{}, in Input, out Output) (bool, interface{}) {
+		place := strings.Index("\n"+lists.(string), "\n"+line(out.Values))
+		if len(out.Values) == 0 {
+			return true, lists
+		}
+		if place < 0 {
+			return false, lists
+		}
+		return true, lists.(string)[place:]
+	},
+	"look-at-own": func(lists interface{}, in Input, out Output) (bool, interface{}) {
+		last := line(out.Values)
+		return strings.HasSuffix("\n"+lists.(string), "\n"+last), last
+	},
+}
+
+func line(members []int) string {
+	return fmt.Sprintln(members)
+}
+
 func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	keys := []string{}
 	parts := map[string][]porcupine.Operation{}
@@ -165,6 +194,7 @@ var models = map[string]struct {
 	"counter":  {0, counter},
 	"set":      {"", set},
 	"name":     {0, name},
+	"group":    {line(nil), group},
 }
 
 const never = int64(1) << 62

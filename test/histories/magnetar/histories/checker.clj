@@ -29,6 +29,11 @@
   [histories]
   (mapv #(keyword (get (json/read-str %) "verdict")) (str/split-lines (judge (lines (map json/write-str histories))))))
 
+(defn wrong
+  "The names of the histories with another verdict than :ok, in their order."
+  [histories]
+  (into [] (keep (fn [[history verdict]] (when (not= :ok verdict) (:name history)))) (map vector histories (verdicts histories))))
+
 (defn keep-wrong
   "Writes the histories to a file beside the checker, and returns its path. If their verdicts are as expected, it returns nil."
   [histories seed expected verdicts]

@@ -7,10 +7,14 @@
    [clojure.edn :as edn]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.group-support :as group-support]
    [magnetar.cluster.singleton :as singleton]
    [magnetar.global :as global]
+   [magnetar.histories.groups :as groups]
    [magnetar.histories.holder :as holder]
    [magnetar.histories.store :as store]
+   [magnetar.impl.groups :as known]
+   [magnetar.pg :as pg]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.sys :as sys]))
@@ -20,7 +24,7 @@
 (def ^:private patience-ms 800)
 
 (def ^:private pids
-  "Singletons that a client of this node keeps, and processes with global names."
+  "Singletons that a client of this node keeps, processes with global names, and members of groups."
   (atom {}))
 
 (defn- keepers [tree]
@@ -41,7 +45,30 @@
     (actor/exit pid :kill)
     (receive [:DOWN ref _ _ _] {})))
 
-(defn- handle [tree [what x y]]
+(defn- start-member
+  "Starts a process; returns its id."
+  []
+  (let [pid (group-support/idle)
+        id (group-support/id pid)]
+    (swap! pids assoc id pid)
+    id))
+
+(defn- act
+  "Lets the process with the id join the group, leave it, or end; :failed if this node has no such process."
+  [what group id]
+  (if-some [pid (@pids id)]
+    (do (groups/act what group pid) {})
+    :failed))
+
+(defn- keep-lost-members
+  "From now on this node goes on seeing the members of groups that a node had when it was lost. No sound node does."
+  []
+  (alter-var-root #'known/lose (constantly (fn [_ _])))
+  (alter-var-root #'known/peer-syncs (constantly (fn [server peer all]
+                                                   (doseq [[group pids] all]
+                                                     (known/peer-joins server peer group pids))))))
+
+(defn- handle [tree [what x y z]]
   (case what
     :nodes (count (cluster/nodes))
     :holder (some-> (singleton/whereis x) actor/node)
@@ -53,7 +80,11 @@
     :sync (do (global/sync) nil)
     :register (start-named x y)
     :unregister (do (global/unregister-name x) {})
-    :kill (end x)))
+    :kill (end x)
+    :start-member (start-member)
+    :act (act x y z)
+    :members (frequencies (map group-support/id (pg/members x)))
+    :keep-lost-members (do (keep-lost-members) nil)))
 
 (defn- tell [x]
   (locking *out*
