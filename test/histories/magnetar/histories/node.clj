@@ -38,12 +38,18 @@
     {:done (= :yes (global/register-name name pid))}))
 
 (defn- end
-  "Kills the process that has the id, and returns when its death is told."
+  "Kills the process that has the id, and returns when its death is told. It may have ended with an earlier run of this node."
   [id]
-  (let [pid (@pids id)
-        ref (actor/monitor pid)]
-    (actor/exit pid :kill)
-    (receive [:DOWN ref _ _ _] {})))
+  (some-> (@pids id) groups/kill)
+  {})
+
+(defn- start-named-if-active
+  "As `start-named`, if this node is active before it and after it. Otherwise it is :failed, or nil if the name may have been given."
+  [name id]
+  (if (cluster/active?)
+    (let [answer (start-named name id)]
+      (when (cluster/active?) answer))
+    :failed))
 
 (defn- start-member
   "Starts a process; returns its id."
@@ -78,7 +84,9 @@
     :suspend-keepers (do (run! sys/suspend (keepers tree)) nil)
     :kill-holder (do (some-> (singleton/whereis x) (actor/exit :kill)) nil)
     :sync (do (global/sync) nil)
+    :active (cluster/active?)
     :register (start-named x y)
+    :register-if-active (start-named-if-active x y)
     :unregister (do (global/unregister-name x) {})
     :kill (end x)
     :start-member (start-member)
