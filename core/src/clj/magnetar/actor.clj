@@ -665,7 +665,7 @@
   When the process dies, this one gets [:DOWN reference :process what reason]. `target` is a pid or a name.
   `what` is the pid; or [name node] where a name was given; or the name in a registry as it was given. If the
   process is already dead, the message comes at once with :noproc. It comes with :noconnection when the node
-  of the process is lost, or at once if this node is not connected with it.
+  of the process is lost, or at once if this node cannot reach it.
 
   Options:
     :tag    another word than :DOWN

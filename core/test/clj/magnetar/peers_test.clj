@@ -48,3 +48,31 @@
                         (peer "next@peers" (System/nanoTime))
                         (< (Peers/size) 3000))))
     (is (= [n n] [(number kept) (number (peer "kept@peers" 2))]))))
+
+(deftest a-node-has-its-name-while-a-user-of-it-is-left
+  (try
+    (let [before (Peers/incarnation)]
+      (is (true? (Peers/setName "n@peers" :cluster)))
+      (is (true? (Peers/setName "n@peers" :erlang)))
+      (is (false? (Peers/setName "other@peers" :third)))
+      (is (true? (Peers/setName nil :third)))
+      (is (true? (Peers/setName nil :cluster)))
+      (is (true? (Peers/setName nil :cluster)) "once more changes nothing")
+      (is (= ["n@peers" before] [(Peers/name) (Peers/incarnation)]))
+      (is (true? (Peers/setName nil :erlang)))
+      (is (= "nonode@nohost" (Peers/name)))
+      (is (not= before (Peers/incarnation))))
+    (finally (run! #(Peers/setName nil %) [:cluster :erlang]))))
+
+(deftest a-name-of-a-node-that-is-not-connected-leads-to-the-transports-in-their-order
+  (let [asked (atom [])
+        dialer (fn [n] (reify Transport (connect [_ node] (swap! asked conj [n node]))))
+        [a b] [(dialer :a) (dialer :b)]]
+    (is (nil? (Peers/reach "far@peers")))
+    (run! #(Peers/addDialer %) [a b])
+    (try
+      (is (nil? (Peers/reach "far@peers")))
+      (is (= [[:a "far@peers"] [:b "far@peers"]] @asked))
+      (finally (run! #(Peers/removeDialer %) [a b])))
+    (is (nil? (Peers/reach "far@peers")))
+    (is (= 2 (count @asked)))))

@@ -2,7 +2,6 @@
   "Makes this JVM a node of Erlang, whose processes BEAMs call, link and monitor.
 
     (erlang/start {:name \"till@127.0.0.1\" :cookie-file \"cookie\"})
-    (erlang/connect \"stock@127.0.0.1\")           ;=> true
     (gs/call [:shelf \"stock@127.0.0.1\"] [:count 12]) ; of a gen_server of Erlang
 
   start start-link stop      begin and end to be a node
@@ -10,7 +9,8 @@
   nodes address              the other nodes, and where this one listens
 
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
-  node] is a name on a node. Links and monitors fire with :noconnection when a node is lost.
+  node] is a name on a node. The first message to a node connects it. Links and monitors fire with
+  :noconnection when a node is lost.
 
   Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
   tuple, a list a list, a string a binary.
@@ -225,8 +225,8 @@
 (defn connect
   "Connects with a node; returns true or false.
 
-  A node is connected by this function, or when it connects by itself. A message to a node that is not
-  connected is dropped.
+  The first message to a node connects it as well, if EPMD knows its port. This function says whether it is
+  there.
 
   Returns true if the two are connected, false if they cannot be, and :ignored if this is no node of Erlang.
   If a node has refused, or has another cookie, a line in the log says so.
@@ -244,7 +244,7 @@
 
   See also `disconnect`, `ping`.
 
-  Erlang: net_kernel:connect_node/1. There the first message to a node connects as well."
+  Erlang: net_kernel:connect_node/1."
   {:added "0.2" :erlang "net_kernel:connect_node/1"}
   ([node] (connect node nil))
   ([node options]

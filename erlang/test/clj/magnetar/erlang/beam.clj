@@ -3,7 +3,9 @@
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
-   [magnetar.dev.processes :as processes])
+   [magnetar.actor :as actor :refer [after receive]]
+   [magnetar.dev.processes :as processes]
+   [magnetar.erlang.scripted :as scripted])
   (:import
    (java.io BufferedReader File Writer)
    (java.net InetAddress ServerSocket Socket)
@@ -122,3 +124,44 @@
   "Kills the BEAM."
   [beam]
   (end (:process beam)))
+
+;; ---- a BEAM and this node
+
+(def us
+  "The name of this node."
+  "m@127.0.0.1")
+
+(def them
+  "The name of the BEAM."
+  "b@127.0.0.1")
+
+(defn- run-with [{:keys [words] :or {words ["-hidden"]} :as options} f]
+  (let [port (free-port)
+        epmd (start-epmd port)]
+    (try
+      (let [b (apply start-beam them port words)]
+        (try
+          (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :words)) (atom [])
+            (fn [] (actor/with-process {:name :inbox} (f port b))))
+          (finally (end-beam b))))
+      (finally (end epmd)))))
+
+(defn with-beam
+  "Calls f with the port of EPMD and a BEAM, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing.
+  The options are of `erlang/start`, and :words, the further words of the BEAM's command line, which make it hidden if they are not given."
+  ([f] (with-beam {} f))
+  ([options f]
+   (case (missing)
+     :not-wanted nil
+     :no-erl (println "  magnetar.erlang: the tests with a BEAM are skipped, there is no `erl` on the PATH (Debian: apt-get install erlang-base)")
+     (run-with options f))))
+
+(defn got
+  "The next message of this process; :none if none comes."
+  []
+  (receive x x (after limit-ms :none)))
+
+(defn nothing-more?
+  "Has this process no message?"
+  []
+  (= :none (receive x x (after 0 :none))))

@@ -5,44 +5,16 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.erlang :as erlang]
-   [magnetar.erlang.beam :as beam :refer [ask end-beam limit-ms start-beam]]
-   [magnetar.erlang.scripted :as scripted :refer [eventually quietly]]
+   [magnetar.erlang.beam :as beam :refer [ask end-beam got nothing-more? start-beam them us with-beam]]
+   [magnetar.erlang.scripted :refer [eventually quietly]]
    [magnetar.gen-server :as gs])
   (:import
    (clojure.lang ExceptionInfo)
    (magnetar.kernel.process ForeignRef)))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private us "m@127.0.0.1")
-(def ^:private them "b@127.0.0.1")
-
-(defn- with-beam
-  "Calls f with the port of EPMD and a BEAM, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing."
-  ([f] (with-beam {} f))
-  ([options f]
-   (case (beam/missing)
-     :not-wanted nil
-     :no-erl (println "  magnetar.erlang: the tests with a BEAM are skipped, there is no `erl` on the PATH (Debian: apt-get install erlang-base)")
-     (let [port (beam/free-port)
-           epmd (beam/start-epmd port)]
-       (try
-         (let [b (apply start-beam them port (::words options ["-hidden"]))]
-           (try
-             (scripted/running (merge {:cookie beam/cookie :epmd port} (dissoc options ::words)) (atom [])
-               (fn [] (actor/with-process {:name :inbox} (f port b))))
-             (finally (end-beam b))))
-         (finally (beam/end epmd)))))))
-
-(defn- got
-  "The next message of this process; :none if none comes."
-  []
-  (receive x x (after limit-ms :none)))
-
-(defn- nothing-more? []
-  (= :none (receive x x (after 0 :none))))
 
 (defn- server []
   (gs/start {:init (fn [_] [:ok 0])
@@ -81,6 +53,42 @@
         (! pid [:answer {"k" [:v 1]}])
         (is (= "{answer,#{<<\"k\">> => {v,1}}}" (ask b "receive Answer -> Answer after 10000 -> none end")))
         (! [:nobody them] :dropped)
+        (is (nothing-more?))))))
+
+(deftest the-first-signal-from-here-connects
+  (with-beam
+    (fn [port b]
+      (ask b "register(shell, self())")
+      (! [:shell them] [:hello (self)])
+      (ask b "Pid = receive {hello, P} -> P after 10000 -> none end, Pid ! self()")
+      (let [shell (got)
+            lost #(do (is (true? (erlang/disconnect them)))
+                      (is (eventually (fn [] (= "[]" (ask b "nodes(connected)"))))))]
+        (lost)
+        (! shell :by-pid)
+        (is (= "'by-pid'" (ask b "receive X1 -> X1 after 10000 -> none end")))
+        (lost)
+        (let [ref (actor/monitor [:shell them])]
+          (is (= [them] (erlang/nodes)))
+          (lost)
+          (is (= [:DOWN ref :process [:shell them] :noconnection] (got))))
+        (ask b "{ok, S} = gen_server:start({local, counter}, erlang_peer, {inbox, '" us "'}, [])")
+        (is (= 0 (gs/call [:counter them] :next)))
+        (let [c (start-beam "c@127.0.0.1" port "-hidden")]
+          (try
+            (is (= "pong" (ask b "net_adm:ping('c@127.0.0.1')")))
+            (ask c "register(shell, self())")
+            (ask b "{shell, 'c@127.0.0.1'} ! self()")
+            (ask c "receive B -> B ! self() after 10000 -> none end")
+            (ask b "receive Third -> Pid ! {third, Third} after 10000 -> none end")
+            (let [[_ third] (got)]
+              (is (= "c@127.0.0.1" (actor/node third)))
+              (! third [:from (self)])
+              (is (= "ok" (ask c "receive {from, M} -> M ! hello, ok after 10000 -> none end")))
+              (is (= :hello (got))))
+            (finally (end-beam c)))
+          (is (eventually #(= [them] (erlang/nodes))))
+          (is (= [:DOWN :noconnection] ((juxt first peek) (do (actor/monitor [:shell "c@127.0.0.1"]) (got))))))
         (is (nothing-more?))))))
 
 (deftest an-alias-of-a-beam-is-sent-to-and-references-come-back-identical
@@ -197,7 +205,7 @@
         (gs/stop :counter)))))
 
 (deftest a-suspended-beam-is-lost-after-the-time-of-the-ticks
-  (with-beam {:tick 1000 ::words ["-hidden" "-kernel" "net_ticktime" "1"]}
+  (with-beam {:tick 1000 :words ["-hidden" "-kernel" "net_ticktime" "1"]}
     (fn [_ b]
       (erlang/connect them)
       (ask b "register(shell, self())")
@@ -240,7 +248,7 @@
       (is (= "pong" (ask b "net_adm:ping('" us "')"))))))
 
 (deftest a-visible-node-is-listed
-  (with-beam {:visible true ::words []}
+  (with-beam {:visible true :words []}
     (fn [_ b]
       (erlang/connect them)
       (is (= (str "['" us "']") (ask b "nodes()")))

@@ -109,23 +109,36 @@
   "A pid of no process: what is sent to it is dropped, and counted as any message to a dead process."
   (Pid. 0 0 0 nil))
 
+(defn- remote-name ^RemoteName [peer [plain _ :as shown]]
+  (when peer
+    (RemoteName. peer plain shown)))
+
 (defn elsewhere
   "The address of [name node] for the kernel; nil if this node is not connected with that node."
-  ^RemoteName [[plain node :as shown]]
-  (when-some [peer (Peers/connected ^String node)]
-    (RemoteName. peer plain shown)))
+  ^RemoteName [[_ node :as address]]
+  (remote-name (Peers/connected ^String node) address))
+
+(defn reach
+  "The same, after it has connected the node if need be and possible. Waits for that."
+  ^RemoteName [[_ node :as address]]
+  (remote-name (Peers/reach ^String node) address))
+
+(defn- of-parts [to [kind plain registry] remote]
+  (case kind
+    :local (or (ProcessTable/whereis plain) nobody)
+    :via (or (find-in registry plain) to)
+    :remote (or (remote to) nobody)
+    to))
 
 (defn target
   "What the kernel sends to: the process that has the name in a registry; that of [name node], or nobody; else `to`."
   [to]
-  (if (vector? to)
-    (let [[kind plain registry] (parts to)]
-      (case kind
-        :local (or (ProcessTable/whereis plain) nobody)
-        :via (or (find-in registry plain) to)
-        :remote (or (elsewhere to) nobody)
-        to))
-    to))
+  (if (vector? to) (of-parts to (parts to) elsewhere) to))
+
+(defn reached-target
+  "The same for a sender that waits: connects the node of [name node] if need be."
+  [to]
+  (of-parts to (parts to) reach))
 
 (defn- find-later [registry name]
   (try

@@ -36,7 +36,10 @@
                               (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))))
 
 (defn- monitor-elsewhere [^LocalProcess me target tag ^Ref$Alias mode waits?]
-  (if-some [there (if (instance? RemoteName target) target (address/elsewhere target))]
+  (if-some [there (cond
+                    (instance? RemoteName target) target
+                    waits? (address/reach target)
+                    :else (address/elsewhere target))]
     (Monitors/monitor me ^RemoteName there tag mode (boolean waits?))
     (Monitors/monitorUnreachable me address/nobody target tag mode :noconnection)))
 

@@ -34,7 +34,7 @@
   [to message]
   `(if (transactions/running?)
      (on-commit ~to ~message)
-     (Send/send (if (vector? ~to) (address/target ~to) ~to) ~message)))
+     (Send/send (if (vector? ~to) (address/reached-target ~to) ~to) ~message)))
 
 (defn !
   "Sends the message, as `magnetar.actor/!`; returns it."

@@ -33,14 +33,14 @@
                     {:server x}))
 
 (defn server
-  "The pid of the server at the address, or its RemoteName on another node; nil if there is no server, and for nil."
+  "The pid of the server at the address, or its RemoteName on another node, which is connected if need be; nil if there is no server, and for nil."
   [operation x]
   (cond
     (instance? Pid x) x
     (nil? x) nil
     :else (case (first (address/parts x))
             nil (refuse-server operation x)
-            :remote (address/elsewhere x)
+            :remote (address/reach x)
             (address/find-pid x))))
 
 (defn local-server

@@ -102,6 +102,11 @@ final class Link {
         return !closed && up.getNow(false);
     }
 
+    /** True from the moment on when it ends. */
+    boolean isClosed() {
+        return closed;
+    }
+
     // --- the reader --------------------------------------------------------------------------------------------------
 
     private void run(Runnable onEnd) {

@@ -29,6 +29,11 @@ public final class Links implements Transport {
     }
 
     @Override
+    public void connect(String node) throws InterruptedException {
+        Node.reach(node);
+    }
+
+    @Override
     public void send(Connection to, Signal signal) {
         Link link = links.get(to);
         if (link != null) {

@@ -15,7 +15,11 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.etf.Codec;
+import magnetar.kernel.park.Latch;
+import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.process.Peers;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
 
 /**
  * This JVM as a node of Erlang: listens, dials, and has a {@link Link} with each node that has proved the cookie.
@@ -30,6 +34,8 @@ import magnetar.kernel.process.Peers;
  *       false, at the latest after twice the time of a handshake.
  *   <li>Two nodes that dial each other get one link: the dial of the node with the greater name goes on. The other node
  *       answers {@code ok_simultaneous} to it, and gives its own up when that one is up.
+ *   <li>A dial that has failed after more than a second is not begun again by signals for as long as it took. So a process
+ *       that sends to a host that does not answer waits for half of the time at most. {@link #connect} begins one at any time.
  *   <li>T1 adds a socket or a link and checks {@code closed} under the lock. T2, in {@link #close}, writes {@code closed} under
  *       the lock, then closes what there is. So no thread and no socket outlives {@link #close}.
  * </ol>
@@ -41,6 +47,7 @@ public final class Node {
     private static final int PREDECESSOR_MS = 10_000;
     private static final int DRAIN_MS = 2_000;
     private static final int TICKS = 4;
+    private static final long SLOW_NANOS = 1_000_000_000L;
 
     private final Settings own;
     private final Links transport;
@@ -52,15 +59,15 @@ public final class Node {
     private ServerSocket listener;
     private Epmd registration;
     private Thread ticker;
-    private boolean named;
 
     // Guarded by its lock.
     private final Map<String, Link> links = new HashMap<>();
     private final Map<String, Dial> dials = new HashMap<>();
+    private final Map<String, Long> unreachable = new HashMap<>(); // until when signals dial no node of this name
     private final Set<Socket> greetings = new HashSet<>(); // sockets whose handshake has not ended
     private boolean closed;
 
-    private record Dial(CompletableFuture<Boolean> answer) {}
+    private record Dial(CompletableFuture<Boolean> answer, long begin) {}
 
     /** A node that does not listen yet. The codec has the identities of the transport. */
     public Node(Settings own, Links transport, Codec codec) {
@@ -78,11 +85,9 @@ public final class Node {
      */
     public void open() throws IOException, InterruptedException {
         awaitPredecessor();
-        boolean had = Peers.name().equals(own.name());
-        if (!Peers.setName(own.name())) {
+        if (!Peers.setName(own.name(), this)) {
             throw new IOException("This JVM is the node " + Peers.name() + " already.");
         }
-        named = !had;
         listener = new ServerSocket();
         listener.setReuseAddress(true);
         try {
@@ -93,6 +98,7 @@ public final class Node {
         if (own.epmd() != null) {
             registration = Epmd.register(own, listener.getLocalPort(), own.handshake());
         }
+        Peers.addDialer(transport);
         Thread.ofVirtual().name("magnetar-erlang-listener").start(this::listen);
         ticker = Thread.ofVirtual().name("magnetar-erlang-ticker").start(this::tick);
     }
@@ -197,23 +203,47 @@ public final class Node {
             if (closed || name.equals(own.name())) {
                 return CompletableFuture.completedFuture(!closed);
             }
-            if (links.containsKey(name)) {
-                return links.get(name).up();
+            Link link = links.get(name);
+            if (link != null && !link.isClosed()) { // the dial of a node that was just lost has to wait for no end of its link
+                return link.up();
             }
             Dial other = dials.get(name);
             if (other != null && !other.answer.isDone()) { // one that is done will be forgotten
                 return other.answer;
             }
-            dial = new Dial(new CompletableFuture<>());
+            dial = new Dial(new CompletableFuture<>(), System.nanoTime());
             dials.put(name, dial);
         }
-        dial.answer.completeOnTimeout(false, 2L * own.handshake(), TimeUnit.MILLISECONDS).whenComplete((_, _) -> forget(name, dial));
+        dial.answer.completeOnTimeout(false, 2L * own.handshake(), TimeUnit.MILLISECONDS).whenComplete((up, _) -> forget(name, dial, up));
         Thread.ofVirtual().name("magnetar-erlang-dial").start(() -> dial(name, port, dial));
         return dial.answer;
     }
 
-    private synchronized void forget(String name, Dial dial) {
+    private synchronized void forget(String name, Dial dial, boolean up) {
         dials.remove(name, dial);
+        long now = System.nanoTime();
+        unreachable.values().removeIf(until -> until - now <= 0);
+        if (!up && now - dial.begin > SLOW_NANOS) {
+            unreachable.put(name, 2 * now - dial.begin);
+        }
+    }
+
+    /** For a signal: connects with the node of this name, and waits as the current fiber until that is done or cannot be. */
+    static void reach(String name) throws InterruptedException {
+        Node open = OPEN.get();
+        if (open != null && open.maySignalsDial(name)) {
+            Latch done = new Latch();
+            open.connect(name, 0).whenComplete((_, _) -> done.release());
+            Waits.await(done, WaitReason.NODE_CONNECTION, name, Durations.INFINITE);
+        }
+    }
+
+    private synchronized boolean maySignalsDial(String name) {
+        if (own.epmd() == null || !Settings.isName(name)) {
+            return false; // no port is known
+        }
+        Long until = unreachable.get(name);
+        return until == null || until - System.nanoTime() <= 0;
     }
 
     private void dial(String name, int port, Dial dial) {
@@ -318,6 +348,7 @@ public final class Node {
             strangers = new ArrayList<>(greetings);
             waiting = new ArrayList<>(dials.values());
         }
+        Peers.removeDialer(transport);
         try {
             closeQuietly(listener);
             closeQuietly(registration);
@@ -328,9 +359,7 @@ public final class Node {
             waiting.forEach(d -> d.answer.complete(false));
             endLinks();
         } finally {
-            if (named) {
-                Peers.setName(null);
-            }
+            Peers.setName(null, this);
             OPEN.compareAndSet(this, null);
             gone.countDown();
         }

@@ -42,6 +42,8 @@ public enum WaitReason {
     SOCKET_WRITE("room to send to ", "a socket"),
     /** Waits for the addresses of a host. */
     HOST_LOOKUP("the address of ", "a host"),
+    /** Waits until another node is connected, or cannot be. */
+    NODE_CONNECTION("a connection with ", "another node"),
     /** Waits until the stream to another node takes more. */
     NODE_ROOM("room in the stream to ", "another node"),
     /** Waits for what is to be sent to another node. */

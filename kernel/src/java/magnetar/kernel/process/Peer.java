@@ -57,8 +57,10 @@ public final class Peer {
 
     /** The connection, which is made if need be and possible; or null. */
     Connection reach() throws InterruptedException {
-        Connection c = connection;
-        return c == null ? transport.connect(this) : c;
+        if (connection == null && Peers.connected(name) == null) { // else a later node has the name
+            transport.connect(name);
+        }
+        return connection;
     }
 
     /**

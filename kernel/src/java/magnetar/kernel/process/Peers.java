@@ -5,12 +5,15 @@ import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.PerEnvironment;
 
 /**
@@ -40,8 +43,10 @@ public final class Peers {
     private final ConcurrentHashMap<Integer, String> numbered = new ConcurrentHashMap<>();
     private final ReferenceQueue<Peer> collected = new ReferenceQueue<>();
     private final Set<Peer> connected = ConcurrentHashMap.newKeySet();
+    private final List<Transport> dialers = new CopyOnWriteArrayList<>();
 
     // Guarded by its lock.
+    private final Set<Object> users = new HashSet<>(); // of the name
     private final Map<String, Name> names = new HashMap<>();
     private final LinkedHashSet<String> unused = new LinkedHashSet<>(); // names without a peer, the oldest first
     private int lastNumber;
@@ -86,20 +91,36 @@ public final class Peers {
     }
 
     /**
-     * Gives this node a name, or takes its name away if this is null. Changes nothing and returns false if the node has
-     * another name already.
+     * Gives this node a name, or with null ends its use by this user. It has the name while there is a user. Changes
+     * nothing and returns false if the node has another name already.
+     *
+     * @param user what uses the name, such as the class of a transport
      */
-    public static boolean setName(String wanted) {
+    public static boolean setName(String wanted, Object user) {
         Peers here = current();
         synchronized (here) {
-            if (wanted != null && !here.name.equals(NO_NAME) && !here.name.equals(wanted)) {
+            if (wanted == null) {
+                here.release(user);
+                return true;
+            }
+            if (!here.users.isEmpty() && !here.name.equals(wanted)) {
                 return false;
             }
-            if (wanted == null && !here.name.equals(NO_NAME)) {
-                here.incarnation = Environment.current().seed() >>> 33; // 31 bits, as creations have
-            }
-            here.name = wanted == null ? NO_NAME : wanted;
+            here.users.add(user);
+            here.name = wanted;
             return true;
+        }
+    }
+
+    /** The same, for a node whose name has one user. */
+    public static boolean setName(String wanted) {
+        return setName(wanted, NO_NAME);
+    }
+
+    private void release(Object user) {
+        if (users.remove(user) && users.isEmpty()) {
+            incarnation = Environment.current().seed() >>> 33; // 31 bits, as creations have
+            name = NO_NAME;
         }
     }
 
@@ -206,6 +227,47 @@ public final class Peers {
     /** The connected nodes, ordered by name. */
     public static List<Peer> connected() {
         return current().connected.stream().sorted(Comparator.comparing(Peer::name)).toList();
+    }
+
+    // --- connecting --------------------------------------------------------------------------------------------------
+
+    /** From now on names of nodes that are not connected lead to the transport, after those that were added before. */
+    public static void addDialer(Transport t) {
+        current().dialers.add(t);
+    }
+
+    /** Names lead to it no longer. */
+    public static void removeDialer(Transport t) {
+        current().dialers.remove(t);
+    }
+
+    /**
+     * The connected node of this name, which a transport connects if need be; null if none can. A wait that is interrupted
+     * without a cause ends, and the thread keeps the interrupt.
+     */
+    public static Peer reach(String name) {
+        Peer found = connected(name);
+        if (found != null || current().dialers.isEmpty()) {
+            return found;
+        }
+        try {
+            found = dial(name);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        Fiber.current().check();
+        return found;
+    }
+
+    private static Peer dial(String name) throws InterruptedException {
+        for (Transport t : current().dialers) {
+            t.connect(name);
+            Peer found = connected(name);
+            if (found != null) {
+                return found;
+            }
+        }
+        return null;
     }
 
     void keep(Peer peer) {

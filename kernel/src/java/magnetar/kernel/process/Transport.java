@@ -23,12 +23,10 @@ public interface Transport {
     void awaitRoom(Connection to) throws InterruptedException;
 
     /**
-     * Connects a node that an operation needs. Returns the new connection, or null if the node cannot be reached. May
-     * wait.
+     * Connects the node of this name, if it can, because an operation needs the node. Waits, as the current fiber, until
+     * the node is connected or cannot be.
      */
-    default Connection connect(Peer peer) throws InterruptedException {
-        return null;
-    }
+    default void connect(String node) throws InterruptedException {}
 
     /**
      * Returns what a process does that another node asks for. If that is not allowed, throws an error, which is sent back

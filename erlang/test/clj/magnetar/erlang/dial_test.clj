@@ -1,0 +1,118 @@
+(ns magnetar.erlang.dial-test
+  "The first signal to a node connects it, with a scripted EPMD and a scripted other side."
+  {:wakes false}
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.erlang :as erlang]
+   [magnetar.erlang.scripted :as scripted :refer [accept control eventually hang-up let-in listen next-control running send-bytes]]
+   [magnetar.gen-server :as gs])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (java.io DataInputStream)
+   (java.net ServerSocket SocketTimeoutException)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private other "b@127.0.0.1")
+
+(defn- answer [peer & numbers]
+  (send-bytes peer (byte-array (map unchecked-byte numbers))))
+
+(defn- read-request
+  "Reads a request to EPMD."
+  [{:keys [^DataInputStream in] :as peer}]
+  (.skipNBytes in (.readUnsignedShort in))
+  peer)
+
+(defn- with-epmd
+  "Calls f, as a process, with a scripted EPMD that this node has registered with."
+  [f]
+  (with-open [epmd (listen)]
+    (let [registered (future (doto (read-request (accept epmd)) (answer 121 0 0 1)))]
+      (running {:epmd (.getLocalPort epmd)} (atom [])
+        (fn []
+          @registered
+          (actor/with-process {:name :inbox} (f epmd)))))))
+
+(defn- tell-port
+  "Answers the next question for a port."
+  [epmd ^ServerSocket server]
+  (let [port (.getLocalPort server)]
+    (answer (read-request (accept epmd)) 119 0 (bit-shift-right port 8) port)))
+
+(defn- know-none
+  "Answers the next question with: no such node."
+  [epmd]
+  (answer (read-request (accept epmd)) 119 1))
+
+(defn- waits-to-connect? [pid]
+  (eventually #(= "a connection with b@127.0.0.1" (:waits-for (actor/process-info pid)))))
+
+(deftest the-first-message-connects-and-those-of-each-sender-stay-in-order
+  (with-epmd
+    (fn [epmd]
+      (with-open [server (listen)]
+        (let [senders (mapv (fn [s] (actor/spawn #(dotimes [n 10] (! [:shelf other] [s n])))) (range 3))]
+          (is (every? waits-to-connect? senders))
+          (tell-port epmd server)
+          (let [peer (let-in (accept server) other)
+                all (repeatedly 30 #(second (next-control peer)))]
+            (is (= (zipmap (range 3) (repeat (range 10))) (update-vals (group-by first all) #(map second %))))
+            (is (= [other] (erlang/nodes)))
+            (hang-up peer)))))))
+
+(deftest a-pid-of-a-node-that-was-lost-connects-again
+  (with-epmd
+    (fn [epmd]
+      (with-open [server (listen)]
+        (let [told (future (tell-port epmd server))
+              sent (future (! [:shelf other] :first))
+              first-one (let-in (accept server) other)
+              [[_ _ _ to]] (next-control first-one)
+              _ (control first-one [6 (scripted/pid other 4) (keyword "") :inbox] [:here (scripted/pid other 4)])
+              [_ far] (receive x x)
+              ref (actor/monitor far)]
+          (is (= [:shelf :first nil] [to @sent @told]))
+          (hang-up first-one)
+          (is (= [:DOWN ref :process far :noconnection] (receive x x)))
+          (let [sender (actor/spawn #(! far :again))]
+            (tell-port epmd server)
+            (let [peer (let-in (accept server) other)]
+              (is (= :again (second (next-control peer))))
+              (is (some? sender))
+              (hang-up peer))))))))
+
+(deftest without-a-connection-links-and-monitors-fire-and-messages-are-dropped
+  (with-epmd
+    (fn [epmd]
+      (actor/flag :trap-exit true)
+      (let [none (future (dotimes [_ 4] (know-none epmd)))]
+        (! [:shelf other] :dropped)
+        (let [ref (actor/monitor [:shelf other])]
+          (is (= [:DOWN ref :process [:shelf other] :noconnection] (receive x x))))
+        (is (= [:nodedown other] (try (gs/call [:shelf other] 1) (catch ExceptionInfo e (:reason (ex-data e))))))
+        (is (= :ok (gs/cast [:shelf other] 1)))
+        @none
+        (is (= :none (receive x x (after 0 :none))))
+        (is (= :dropped (! [:shelf "no-host"] :dropped)) "no name of a node")))))
+
+(deftest a-sender-that-waits-for-a-connection-can-be-ended
+  (with-epmd
+    (fn [epmd]
+      (let [sender (actor/spawn #(! [:shelf other] 1))
+            question (read-request (accept epmd))
+            ref (actor/monitor sender)]
+        (is (waits-to-connect? sender))
+        (actor/exit sender :enough)
+        (is (= [:DOWN ref :process sender :enough] (receive x x)))
+        (is (some? question))))))
+
+(deftest a-timer-and-a-server-of-all-nodes-connect-nothing
+  (with-epmd
+    (fn [^ServerSocket epmd]
+      (actor/send-after 0 [:shelf other] :dropped)
+      (actor/send-after 0 (self) :next)
+      (is (= :next (receive x x)))
+      (.setSoTimeout epmd 1)
+      (is (= :none (try (accept epmd) (catch SocketTimeoutException _ :none)))))))
