@@ -44,7 +44,6 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress)
-   (javax.net.ssl SSLContext)
    (magnetar.cluster.impl Cookie JGroupsNetwork Settings)
    (magnetar.kernel.network Network)))
 
@@ -72,17 +71,6 @@
 (defn- duration-pair? [{:keys [after every] :as x}]
   (and (map? x) (pos-int? after) (pos-int? every)))
 
-(defn- tls? [x]
-  (or (instance? SSLContext x)
-      (and (map? x) (= #{:certfile :keyfile :cacertfile} (set (keys x))) (every? string? (vals x)))))
-
-(defn- context
-  "The context of the files, or this one."
-  ^SSLContext [tls]
-  (if (map? tls)
-    (contexts/current (contexts/source tls))
-    tls))
-
 (defn- check-options [options]
   (arguments/options "cluster/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
   (when-not (name? (:name options))
@@ -91,7 +79,7 @@
   (check :peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port" options)
   (check :dns string? "a name of DNS" options)
   (check :insecure boolean? "true or false" options)
-  (check :tls tls? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
+  (check :tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
   (check :detect duration-pair? "{:after ms :every ms}" options)
   (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
   (check :buffer pos-int? "a number of bytes" options)
@@ -148,7 +136,7 @@
       peers (doto (.peers (mapv #(socket-address :peers %) peers)))
       dns (doto (.dns dns nil))
       multicast (doto (.multicast (socket-address :multicast multicast)))
-      tls (doto (.tls (context tls)))
+      tls (doto (.tls (contexts/of-node tls)))
       detect (doto (.detect (long (:after detect)) (long (:every detect)))))))
 
 (defn- prepared

@@ -15,7 +15,7 @@
   Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
   tuple, a list a list, a string a binary.
 
-  Not there yet: TLS, processes that one side starts on the other, `global` and `pg`. The guide has the whole
+  Not there yet: processes that one side starts on the other, `global` and `pg`. The guide has the whole
   list.
 
   Require it as `[magnetar.erlang :as erlang]`.
@@ -27,7 +27,8 @@
    [magnetar.erlang.impl.node :as node]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.net.contexts :as contexts])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress UnknownHostException)
@@ -38,7 +39,7 @@
 ;; ---- options
 
 (def ^:private known
-  [:name :cookie :cookie-file :bind :port :epmd :visible :insecure :tick :buffer :nil])
+  [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil])
 
 (defn- bad [option wanted x]
   (arguments/misuse :magnetar/bad-option
@@ -63,6 +64,7 @@
   (arguments/options "erlang/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
   (when-not (name? (:name options))
     (bad :name "a string name@host" (:name options)))
+  (check :tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
   (check :port port? "a port, or 0 for any" options)
   (check :epmd #(or (false? %) (and (port? %) (pos? (long %)))) "the port of EPMD, or false" options)
   (check :visible boolean? "true or false" options)
@@ -79,12 +81,12 @@
     (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
     :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
 
-(defn- bind-address ^InetAddress [{:keys [bind insecure]}]
+(defn- bind-address ^InetAddress [{:keys [bind tls insecure]}]
   (let [address (try
                   (if bind (InetAddress/getByName bind) (InetAddress/getLoopbackAddress))
                   (catch UnknownHostException _ (bad :bind "an address of this machine" bind)))]
-    (when-not (or insecure (.isLoopbackAddress ^InetAddress address))
-      (bad :bind "a loopback address, unless :insecure is true, because this version has no TLS" bind))
+    (when-not (or tls insecure (.isLoopbackAddress ^InetAddress address))
+      (bad :bind "a loopback address, unless there is :tls, or :insecure is true" bind))
     address))
 
 (def ^:private handshake-ms 7000)
@@ -101,11 +103,11 @@
 
 (defn- prepared
   "The options of the server."
-  [{:keys [name port epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
+  [{:keys [name port tls epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
   (check-options options)
   (when-not (or (nil? (:bind options)) (string? (:bind options)))
     (bad :bind "an address, a string" (:bind options)))
-  {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (epmd-address epmd) (int tick) (int buffer)
+  {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (epmd-address epmd) (int tick) (int buffer)
                         (int handshake-ms))
    :nil-as (:nil options :nil)})
 
@@ -119,17 +121,19 @@
   If this node cannot listen, or EPMD is not there or has another node of the name, why is [:not-started
   sentence]. If it is a node already, it is [:already-started pid].
 
-  Throws an IllegalArgumentException if an option is wrong, and an IOException if the file of the cookie is
-  not there or can be read by other users.
+  Throws an IllegalArgumentException if an option is wrong, or a file of :tls will not do, and an IOException if
+  the file of the cookie is not there or can be read by other users.
 
   Options:
     :name         this node's name, a string name@host. Others look up the host, and ask its EPMD for the name
     :cookie       the secret that all nodes share, a string
     :cookie-file  the path of a file with it, which no other user may read; instead of :cookie
-    :bind         the address where it listens. Default the loopback address. This version has no TLS, so
-                  another one needs :insecure
-    :insecure     true allows a :bind outside of the loopback address
+    :bind         the address where it listens. Default the loopback address. Another one needs :tls
     :port         the port where it listens. Default 0, any
+    :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
+                  the authorities of all nodes. Or an SSLContext. All connections have TLS then, as with
+                  `-proto_dist inet_tls` in Erlang
+    :insecure     true allows a :bind outside of the loopback address without :tls
     :epmd         the port of EPMD on this machine and the others, or false for none. Default the
                   environment's ERL_EPMD_PORT, else 4369
     :visible      true lets other nodes list this one. Default false, a hidden node, as a C node is

@@ -159,6 +159,21 @@
     (.run Offload/SHARED #(renewed source))
     (:context @state)))
 
+;; ---- nodes
+
+(defn of-node?
+  "Is it the :tls of a node: the paths of its certificate, its key and the authorities, or a context?"
+  [x]
+  (or (instance? SSLContext x)
+      (and (map? x) (= #{:certfile :keyfile :cacertfile} (set (keys x))) (every? string? (vals x)))))
+
+(defn of-node
+  "The context of the :tls of a node; nil for nil."
+  ^SSLContext [tls]
+  (if (map? tls)
+    (current (source tls))
+    tls))
+
 ;; ---- clients
 
 ;; Reading files for each connection costs much more than a look at them, and only the same context resumes

@@ -32,16 +32,20 @@
     (not= "true" (System/getProperty "magnetar.erl")) :not-wanted
     (not (on-path? "erl")) :no-erl))
 
+(defn- start ^Process [folder environment words]
+  (let [builder (doto (ProcessBuilder. ^List words) (.directory folder) (.redirectErrorStream true))]
+    (.putAll (.environment builder) environment)
+    (.start builder)))
+
+(def ^:private ssl?
+  (delay (zero? (.waitFor (start (processes/temporary-folder) {}
+                                 ["erl" "-noshell" "-eval" "halt(case code:lib_dir(ssl) of {error, _} -> 1; _ -> 0 end)."])))))
+
 (defn free-port
   "A port where nothing listens."
   []
   (with-open [socket (ServerSocket. 0 50 (InetAddress/getLoopbackAddress))]
     (.getLocalPort socket)))
-
-(defn- start ^Process [folder environment words]
-  (let [builder (doto (ProcessBuilder. ^List words) (.directory folder) (.redirectErrorStream true))]
-    (.putAll (.environment builder) environment)
-    (.start builder)))
 
 (defn- listening? [port]
   (try
@@ -89,7 +93,7 @@
   [name epmd-port & options]
   (let [source (io/file processes/home "erlang/test/resources/erlang_peer.erl")
         process (start (processes/temporary-folder) {"ERL_EPMD_PORT" (str epmd-port) "HOME" (str (processes/temporary-folder))}
-                       (into ["erl" "-noshell" "-name" name "-setcookie" cookie "-kernel" "logger_level" "none"]
+                       (into ["erl" "-noshell" (if (str/includes? (second (str/split name #"@")) ".") "-name" "-sname") name "-setcookie" cookie "-kernel" "logger_level" "none"]
                              (concat options
                                      ["-eval" (str "{ok, M, B} = compile:file(\"" source "\", [binary, report_errors]), "
                                                    "code:load_binary(M, \"erlang_peer\", B), erlang_peer:main().")])))
@@ -135,25 +139,27 @@
   "The name of the BEAM."
   "b@127.0.0.1")
 
-(defn- run-with [{:keys [words] :or {words ["-hidden"]} :as options} f]
+(defn- run-with [{:keys [other words lines] :or {other them words ["-hidden"] lines (atom [])} :as options} f]
   (let [port (free-port)
         epmd (start-epmd port)]
     (try
-      (let [b (apply start-beam them port words)]
+      (let [b (apply start-beam other port words)]
         (try
-          (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :words)) (atom [])
+          (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :other :words :lines)) lines
             (fn [] (actor/with-process {:name :inbox} (f port b))))
           (finally (end-beam b))))
       (finally (end epmd)))))
 
 (defn with-beam
   "Calls f with the port of EPMD and a BEAM, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing.
-  The options are of `erlang/start`, and :words, the further words of the BEAM's command line, which make it hidden if they are not given."
+  The options are of `erlang/start`, and :other, the name of the BEAM; :words, further words of its command line, which make it hidden
+  if they are not given; and :lines, an atom for the lines that are logged."
   ([f] (with-beam {} f))
   ([options f]
-   (case (missing)
+   (case (if (:tls options) (or (missing) (when-not @ssl? :no-ssl)) (missing))
      :not-wanted nil
      :no-erl (println "  magnetar.erlang: the tests with a BEAM are skipped, there is no `erl` on the PATH (Debian: apt-get install erlang-base)")
+     :no-ssl (println "  magnetar.erlang: the tests with a BEAM and TLS are skipped, Erlang has no ssl (Debian: apt-get install erlang-ssl)")
      (run-with options f))))
 
 (defn got

@@ -37,7 +37,9 @@
            {:epmd true} "`erlang/start`: :epmd is the port of EPMD, or false; this is true."
            {:tick 5} "`erlang/start`: :tick is a number of ms, 100 or more; this is 5."
            {:nil :null} "`erlang/start`: :nil is :nil or :undefined; this is :null."
-           {:bind "0.0.0.0"} "`erlang/start`: :bind is a loopback address, unless :insecure is true, because this version has no TLS; this is \"0.0.0.0\"."
+           {:bind "0.0.0.0"} "`erlang/start`: :bind is a loopback address, unless there is :tls, or :insecure is true; this is \"0.0.0.0\"."
+           {:tls {:certfile "x"}} (str "`erlang/start`: :tls is a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a "
+                                       "javax.net.ssl.SSLContext; this is {:certfile \"x\"}.")
            {:bind 17} "`erlang/start`: :bind is an address, a string; this is 17."
            {:cookie :secret} "`erlang/start`: :cookie is a string; this is \"something else\"."
            {:cookie " "} "A cookie has 1 to 255 characters; this one has 0."

@@ -6,32 +6,34 @@ import java.io.InputStream;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
+import javax.net.ssl.SSLSocket;
 
 /**
- * Messages with their length before a connection is up: messages of a handshake, with two bytes for the length,
- * and of EPMD, whose answers have no length.
+ * Messages with their length before a connection is up: messages of a handshake, with two bytes for the length, or four
+ * with TLS; and of EPMD, with two, whose answers have no length.
  *
  * <p>Invariants: all of it ends by the deadline, however slowly the bytes come. No more bytes are read than were asked for,
  * so what follows is for the next reader of the socket. No array is longer than its limit.
  */
 final class Letters {
-    private static final int LENGTH = 2;
-
     private final Socket socket;
+    private final int prefix; // how many bytes a length has
     private final InputStream in;
     private final long deadline;
 
     Letters(Socket socket, long deadline) throws IOException {
         this.socket = socket;
+        this.prefix = socket instanceof SSLSocket ? Integer.BYTES : Short.BYTES;
         this.in = socket.getInputStream();
         this.deadline = deadline;
     }
 
     /** The next message, which has at least one byte. */
     ByteBuffer next(int most) throws IOException {
-        int length = bytes(LENGTH).getShort() & 0xffff;
+        ByteBuffer before = bytes(prefix);
+        int length = prefix == Short.BYTES ? before.getShort() & 0xffff : before.getInt();
         if (length < 1 || length > most) {
-            throw new Refused("It has announced a message of " + length + " bytes in the handshake, where at most " + most + " are allowed.");
+            throw new Refused("It has announced a message of " + Integer.toUnsignedString(length) + " bytes in the handshake, where at most " + most + " are allowed.");
         }
         return bytes(length);
     }
@@ -63,9 +65,13 @@ final class Letters {
     void send(ByteBuffer message) throws IOException {
         message.flip();
         int length = message.remaining();
-        byte[] all = new byte[LENGTH + length];
-        ByteBuffer.wrap(all).putShort((short) length).put(message);
-        socket.getOutputStream().write(all);
+        ByteBuffer all = ByteBuffer.allocate(prefix + length);
+        if (prefix == Short.BYTES) {
+            all.putShort((short) length);
+        } else {
+            all.putInt(length);
+        }
+        socket.getOutputStream().write(all.put(message).array());
     }
 
     /** No read has a limit any more. */

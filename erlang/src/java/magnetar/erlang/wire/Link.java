@@ -43,7 +43,8 @@ final class Link {
     private final Links links;
     private final Peer peer;
     private final Connection connection;
-    private final Socket socket;
+    private final Socket socket; // which is closed
+    private final Socket talk; // which is read and written: the same, or TLS over it
     private final Link before;
     private final Outbox outbox;
     private final Outgoing outgoing;
@@ -69,13 +70,16 @@ final class Link {
     /**
      * A connection whose handshake has ended.
      *
+     * @param socket the socket, which is closed at the end
+     * @param talk the socket that is read and written: the same one, or TLS over it
      * @param before the connection with a node of this name before this one, which is closed; or null
      */
-    Link(Links links, Handshake.Other other, Settings own, Codec codec, Socket socket, Link before, Log log) {
+    Link(Links links, Handshake.Other other, Settings own, Codec codec, Socket socket, Socket talk, Link before, Log log) {
         this.links = links;
         this.peer = Peers.peer(other.name(), other.creation(), links);
         this.connection = new Connection(peer);
         this.socket = socket;
+        this.talk = talk;
         this.before = before;
         this.log = log;
         boolean headers = (other.flags() & own.flags() & Flags.HEADER) != 0;
@@ -144,7 +148,7 @@ final class Link {
     }
 
     private void read() throws IOException {
-        InputStream in = new BufferedInputStream(new Counted(socket.getInputStream()), BUFFER);
+        InputStream in = new BufferedInputStream(new Counted(talk.getInputStream()), BUFFER);
         while (!closed) {
             int length = length(in);
             if (length == 0) {
@@ -214,7 +218,7 @@ final class Link {
         byte[] part = new byte[BUFFER];
         try {
             for (int n = outbox.take(part, 0); n >= 0; n = outbox.take(part, 0)) {
-                socket.getOutputStream().write(part, 0, n);
+                talk.getOutputStream().write(part, 0, n);
             }
             if (outbox.hasOverflowed()) {
                 log.warn("The connection with the node " + peer.name() + " is closed, because it does not read what is sent to it.");

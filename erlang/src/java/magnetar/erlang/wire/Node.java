@@ -14,6 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import javax.net.ssl.SSLException;
 import magnetar.etf.Codec;
 import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.WaitReason;
@@ -164,9 +165,10 @@ public final class Node {
     private void accept(Socket s) {
         boolean kept = false;
         try {
-            s.setTcpNoDelay(true);
-            Handshake.Other other = new Handshake(s, own, deadline()).accept(this::judge);
-            kept = other != null && admit(other, s);
+            long deadline = deadline();
+            Socket talk = secured(s, null, deadline);
+            Handshake.Other other = new Handshake(talk, own, deadline).accept(this::judge);
+            kept = other != null && admit(other, s, talk);
         } catch (IOException e) {
             log.warn("A node at " + s.getRemoteSocketAddress() + " is not let in. " + sentence(e));
         } finally {
@@ -254,14 +256,14 @@ public final class Node {
             InetSocketAddress at = place(name, port, deadline);
             if (at != null && enter(s, Integer.MAX_VALUE)) { // sides that dial this node keep no dial away
                 s.connect(at, own.handshake());
-                s.setTcpNoDelay(true);
-                Handshake.Other other = new Handshake(s, own, deadline).dial(name);
-                kept = other != null && admit(other, s);
+                Socket talk = secured(s, Settings.host(name), deadline);
+                Handshake.Other other = new Handshake(talk, own, deadline).dial(name);
+                kept = other != null && admit(other, s, talk);
                 if (other == null) {
                     return; // the other node dials as well, and goes on with that
                 }
             }
-        } catch (Refused e) {
+        } catch (Refused | SSLException e) {
             log.warn("The node " + name + " is not connected. " + sentence(e));
         } catch (IOException e) {
             // It is not there: the answer says so.
@@ -276,6 +278,12 @@ public final class Node {
         }
     }
 
+    /** The socket for the bytes of the handshake and the link, which has TLS if it is configured. The host is the one that is dialled, or null. */
+    private Socket secured(Socket s, String host, long deadline) throws IOException {
+        s.setTcpNoDelay(true);
+        return own.tls() == null ? s : Tls.secure(s, own.tls(), host, deadline);
+    }
+
     private InetSocketAddress place(String name, int port, long deadline) throws IOException {
         String host = Settings.host(name);
         int found = port;
@@ -288,7 +296,7 @@ public final class Node {
     // --- links -------------------------------------------------------------------------------------------------------
 
     /** Begins the link with a node that has proved the cookie; false if this is closed. */
-    private synchronized boolean admit(Handshake.Other other, Socket s) {
+    private synchronized boolean admit(Handshake.Other other, Socket s, Socket talk) {
         if (closed) {
             return false;
         }
@@ -296,7 +304,7 @@ public final class Node {
         if (before != null) {
             before.close();
         }
-        Link link = new Link(transport, other, own, codec, s, before, log);
+        Link link = new Link(transport, other, own, codec, s, talk, before, log);
         links.put(other.name(), link);
         try {
             link.start(() -> ended(link));
@@ -381,12 +389,12 @@ public final class Node {
         return System.nanoTime() + own.handshake() * 1_000_000L;
     }
 
-    private static String sentence(IOException e) {
-        String text = e.getMessage();
+    private static String sentence(IOException thrown) {
+        String text = (thrown instanceof SSLException e ? Tls.failed(e) : thrown).getMessage();
         return text == null ? "It has closed the connection." : text.endsWith(".") ? text : text + ".";
     }
 
-    private static void closeQuietly(java.io.Closeable x) {
+    static void closeQuietly(java.io.Closeable x) {
         if (x != null) {
             try {
                 x.close();
