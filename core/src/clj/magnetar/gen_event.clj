@@ -47,12 +47,14 @@
 
   Require it as `[magnetar.gen-event :as ge]`."
   (:require
-   [magnetar.actor :as actor]
+   [magnetar.actor :as actor :refer [!]]
+   [magnetar.gen-event.erlang :as erlang]
    [magnetar.gen-event.handlers :as handlers]
    [magnetar.gen-event.manager :as manager]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.erlang :as otp-erlang]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
@@ -126,13 +128,23 @@
 (defn- ask
   "The manager's answer to the request, which is made of what the program called, [operation manager & arguments]."
   ([called request] (ask called request :infinity nil))
-  ([[_ manager :as called] request timeout options]
-   (request/call called manager request timeout options)))
+  ([[operation manager :as called] request timeout options]
+   (if (otp-erlang/there? manager)
+     (erlang/answered request (request/call called manager (erlang/asked (name operation) request) timeout options))
+     (request/call called manager request timeout options))))
+
+(defn- handler-for
+  "The handler as the manager wants it. One of another node has its code there."
+  [operation manager handler]
+  (if (otp-erlang/there? manager)
+    handler
+    (handlers/spec operation handler)))
 
 (defn add-handler
   "Adds a handler to a manager and returns the outcome of its init.
 
-  Several handlers of one callback module need ids.
+  Several handlers of one callback module need ids. A handler of a manager on a node of Erlang is a keyword, the
+  name of its module there, or [keyword id].
 
   Returns :ok, any other value that init returned, or [:EXIT reason] if init failed.
 
@@ -150,7 +162,7 @@
   Erlang: gen_event:add_handler/3."
   {:erlang "gen_event:add_handler/3"}
   [manager handler argument]
-  (ask [`add-handler manager handler argument] [:add-handler (handlers/spec "add-handler" handler) argument nil]))
+  (ask [`add-handler manager handler argument] [:add-handler (handler-for "add-handler" manager handler) argument nil]))
 
 (defn add-sup-handler
   "Adds a handler that is supervised by this process.
@@ -172,10 +184,11 @@
   Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
   [manager handler argument]
-  (ask [`add-sup-handler manager handler argument] [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)]))
+  (ask [`add-sup-handler manager handler argument] [:add-handler (handler-for "add-sup-handler" manager handler) argument (actor/self)]))
 
-(defn- swap [[operation _ old old-argument new new-argument :as called] supervisor]
-  (ask called [:swap-handler (handlers/known-by (name operation) old) old-argument (handlers/spec (name operation) new) new-argument supervisor]))
+(defn- swap [[operation manager old old-argument new new-argument :as called] supervisor]
+  (let [operation (name operation)]
+    (ask called [:swap-handler (handlers/known-by operation old) old-argument (handler-for operation manager new) new-argument supervisor])))
 
 (defn swap-handler
   "Removes an old handler and adds a new one that takes over.
@@ -255,7 +268,9 @@
   Erlang: gen_event:notify/2."
   {:erlang "gen_event:notify/2"}
   [manager event]
-  (request/cast manager event))
+  (if (otp-erlang/there? manager)
+    (do (! manager [:notify event]) :ok)
+    (request/cast manager event)))
 
 (defn sync-notify
   "Hands the event to all handlers of a manager, and waits for them.
@@ -321,7 +336,8 @@
   Erlang: gen_event:send_request/3."
   {:erlang "gen_event:send_request/3"}
   [manager handler request]
-  (request/send-request manager [:call (handlers/known-by "send-request" handler) request]))
+  (let [request [:call (handlers/known-by "send-request" handler) request]]
+    (request/send-request manager (cond->> request (otp-erlang/there? manager) (erlang/asked "send-request")))))
 
 (defn return
   "Leaves the running callback at any depth, with this value as its return value.

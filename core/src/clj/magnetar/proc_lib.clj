@@ -20,6 +20,7 @@
    [magnetar.impl.actor.current :refer [perase pget pput self]]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.monitors :as monitors]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.actor.receive :refer [receive]]
    [magnetar.impl.actor.send :refer [!]]
    [magnetar.impl.actor.servers :as servers]
@@ -426,7 +427,7 @@
     (stopping-failed :calling-self public))
   (let [ref (monitors/monitor pid)]
     (when-not (and (instance? Pid pid) (info/ended? pid))
-      (Send/control pid [:magnetar/system [(self) nil] [:terminate reason]]))
+      (Send/control pid [:magnetar/system [(self) nil] (cond->> [:terminate reason] (nodes/erlang? pid) (vector :magnetar/erlang))]))
     (receive
       [:DOWN ref :process _ reason] :ok
       [:DOWN ref :process _ other] (stopping-failed other public)

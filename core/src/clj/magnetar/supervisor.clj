@@ -213,7 +213,8 @@
   "Adds a child to a supervisor and starts it.
 
   x is a child spec; for :simple-one-for-one it is a vector of further arguments. A supervisor on another node
-  takes such arguments only: functions do not travel, and it loads no namespace for this node.
+  takes such arguments only: functions do not travel, and it loads no namespace for this node. A supervisor on
+  a node of Erlang also takes a map whose :start is [:module :function arguments].
 
   Returns what the start of the child returned. For :ignore that is [:ok nil], and :ignore under :dynamic. If
   no child was added, returns one of these:
@@ -299,7 +300,8 @@
   "Returns the children of a supervisor in the order of their start, as maps.
 
   Each is {:id :pid :type :restart}. The :pid is nil if the child does not run, and :restarting while its
-  start is retried. The :id is nil where children have none, under :simple-one-for-one and :dynamic.
+  start is retried. The :id is nil where children have none, under :simple-one-for-one and :dynamic. Children
+  of a supervisor on a node of Erlang have :modules, and no :restart.
 
   Example:
 

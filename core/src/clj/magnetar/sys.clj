@@ -15,6 +15,9 @@
   Each blocks until the server has answered, and throws as `call`: a magnetar.TimeoutException when time runs
   out and there is no :else.
 
+  The functions work on servers of other nodes too. A function travels to no other node, so `replace-state` and
+  `install` are for servers of this one.
+
   They are for a human at a prompt and for tests. A program should not need them to work. The names follow
   Erlang's module sys.
 
@@ -98,6 +101,8 @@
   The callback format-status decides which part of the state is shown. A gen-server that was started with
   :shed also shows what it has refused: {:shed {:passed 98 :shed 2 :expired 0 :overloaded? false}}. :expired
   are calls whose callers had given up.
+
+  Of a server on a node of Erlang the map has :pid, :module, :status, :parent, :dictionary, :debug and :misc.
 
   Example:
 

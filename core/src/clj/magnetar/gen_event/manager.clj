@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [!]]
+   [magnetar.gen-event.erlang :as erlang]
    [magnetar.gen-event.handlers :as handlers]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.actor.codec :as codec]
@@ -209,6 +210,20 @@
       :else (let [[answer handler] (answered handler (attempt behaviour :handle-call request state) request)]
               [answer (replaced handlers at handler)]))))
 
+(defn- of-erlang
+  "[answer handlers] of a request in Erlang's words."
+  [handlers request]
+  (let [[word a b c d] (if (vector? request) request [request])
+        known-by (when-some [at (erlang/index-of handlers a)] (:known-by (nth handlers at)))]
+    (case word
+      :sync_notify [:ok (handle-event handlers a)]
+      :call (if known-by (ask handlers known-by b) [[:error :bad_module] handlers])
+      :delete_handler (if known-by (delete handlers known-by b) [[:error :module_not_found] handlers])
+      :which_handlers [(erlang/names handlers) handlers]
+      (:add_handler :add_sup_handler) [(erlang/undefined a b) handlers]
+      (:swap_handler :swap_sup_handler) [[:error (erlang/undefined c d)] handlers]
+      [[:error [:unknown_call request]] handlers])))
+
 (defn- answer [handlers [word a b c d e :as request]]
   (case word
     :add-handler (add handlers a b c)
@@ -217,6 +232,7 @@
     :which-handlers [(mapv :known-by handlers) handlers]
     :sync-notify [:ok (handle-event handlers a)]
     :call (ask handlers a b)
+    :magnetar/event (of-erlang handlers a)
     [[:error [:unknown-call (codec/plain request)]] handlers]))
 
 ;; ---- the manager
@@ -230,9 +246,11 @@
     [:reply value handlers]))
 
 (defn- handle-info [message handlers]
-  [:noreply (if (and (= :EXIT (host/head message)) (= 3 (count message)))
-              (exited handlers message)
-              (inform handlers message))])
+  (let [word (host/head message)]
+    [:noreply (cond
+                (and (= :EXIT word) (= 3 (count message))) (exited handlers message)
+                (and (= :notify word) (= 2 (count message))) (handle-event handlers (peek message)) ; as Erlang sends events
+                :else (inform handlers message))]))
 
 (defn- terminate
   "Ends the handlers. Their supervisors are unlinked, except the parent of the manager: they have been told why, and do

@@ -17,6 +17,7 @@
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor.children :as children]
+   [magnetar.supervisor.erlang :as erlang]
    [magnetar.supervisor.specs :as specs])
   (:import
    (clojure.lang PersistentQueue)
@@ -372,6 +373,23 @@
     [:ok (select-keys child [:id :start :restart :shutdown :type :significant])]
     [:error :not-found]))
 
+(declare answer)
+
+(defn- own-id
+  "The id of the child that Erlang means by this: a symbol is an atom there."
+  [state x]
+  (if (or (dynamic? state) (contains? (:kids state) x))
+    x
+    (some (fn [child] (when (= x (erlang/id child)) (:id child))) (vals (:kids state)))))
+
+(defn- answer-erlang
+  "Answers a request in Erlang's words."
+  [{:keys [strategy] :as state} word x]
+  (if-some [[own] (erlang/own-request word x (= :simple-one-for-one strategy))]
+    (let [[value state] (answer state [own (if (= :start-child own) x (own-id state x))])]
+      [(erlang/answer own value) state])
+    [(or (erlang/refused word) [:error [:unknown-call (codec/plain [word x])]]) state]))
+
 (defn- answer [state [word x]]
   (case word
     :start-child (start-child state x)
@@ -383,7 +401,7 @@
     :count-children [(count-children state) state]
     :get-childspec [(childspec state x) state]
     :history [(vec (:history state)) state]
-    [[:error [:unknown-call (codec/plain [word x])]] state]))
+    (answer-erlang state word x)))
 
 (defn- handle-call [request _ state]
   (let [[value state] (answer state (if (vector? request) request [request]))]

@@ -2,15 +2,21 @@
   "Requests to a supervisor. They have no timeout, since the start of a child may take any time."
   {:no-doc true}
   (:require
+   [magnetar.impl.otp.erlang :as otp-erlang]
    [magnetar.impl.otp.request :as request]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.supervisor.erlang :as erlang]))
 
 (set! *warn-on-reflection* true)
 
 (defn ask
   "The supervisor's answer to the request, a vector of a word and at most one argument."
   [supervisor [word & args :as request]]
-  (request/call (into [(symbol "magnetar.supervisor" (name word)) supervisor] args) supervisor request :infinity nil))
+  (let [called (into [(symbol "magnetar.supervisor" (name word)) supervisor] args)
+        call #(request/call called supervisor % :infinity nil)]
+    (if (otp-erlang/there? supervisor)
+      (erlang/answered request (call (erlang/asked called request)))
+      (call request))))
 
 (defn terminate-child
   "Stops a child; see `magnetar.supervisor/terminate-child`."

@@ -12,8 +12,8 @@
 
 (def ^:private no-ids
   "Keywords of these namespaces that name no error: keys of data, and tags of messages."
-  #{"magnetar/call" "magnetar/cast" "magnetar/cluster" "magnetar/dump" "magnetar/exit" "magnetar/failed" "magnetar/keys"
-    "magnetar/leaks" "magnetar/reason" "magnetar/system" "magnetar/top" "magnetar/why"})
+  #{"magnetar/call" "magnetar/cast" "magnetar/cluster" "magnetar/dump" "magnetar/erlang" "magnetar/event" "magnetar/exit"
+    "magnetar/failed" "magnetar/keys" "magnetar/leaks" "magnetar/reason" "magnetar/system" "magnetar/top" "magnetar/why"})
 
 (def ^:private of-simulations
   "Ids that the test kit makes of the problems that the simulator finds, as in magnetar.kernel.sim.Run."

@@ -23,6 +23,13 @@
   [server]
   (or (instance? RemoteName server) (pos? (.node ^Pid server))))
 
+(defn erlang?
+  "Is the process with this pid or RemoteName on a node of Erlang?"
+  [server]
+  (if (instance? RemoteName server)
+    (.isErlang (.peer ^RemoteName server))
+    (and (pos? (.node ^Pid server)) (Peers/isErlang server))))
+
 (defn connected?
   "Is this node connected with the one of the pid, which is another one?"
   [^Pid pid]

@@ -6,10 +6,12 @@
    [magnetar.impl.actor.receive :refer [receive]]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.environment :as environment]
+   [magnetar.impl.otp.erlang :as erlang]
    [magnetar.impl.otp.reply :refer [reply]]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions])
   (:import
+   (magnetar.impl.otp.erlang Asked)
    (magnetar.kernel.process Hosting LocalProcess)))
 
 (set! *warn-on-reflection* true)
@@ -81,6 +83,7 @@
     :trace [:ok (if a (assoc debug :trace true) (dissoc debug :trace))]
     :install [:ok (assoc-in debug [:installed a] [b c])]
     :remove [:ok (update debug :installed dissoc a)]
+    :no-debug [:ok nil]
     nil))
 
 (defn switch?
@@ -113,6 +116,13 @@
 
 ;; ---- requests
 
+(defn- tell
+  "Answers a request of this library, or one of Erlang in its words."
+  [from value]
+  (if (instance? Asked from)
+    (reply (.-from ^Asked from) (erlang/answer (.-word ^Asked from) value))
+    (reply from value)))
+
 (defn- unknown [request]
   [:error [:unknown-system-msg (codec/plain request)]])
 
@@ -123,6 +133,7 @@
     :get-state [[:ok (state-of state)] state]
     :replace-state (let [[how new :as outcome] (attempt #(replaced state f))]
                      (if (= :ok how) [[:ok (state-of new)] new] [outcome state]))
+    :refused [f state]
     [(unknown request) state]))
 
 (defn- change-code [{:keys [change-code]} state [_ old extra]]
@@ -148,36 +159,52 @@
 (declare suspended)
 
 (defn handle
-  "Does what a system message asks; returns [state debugging] to go on with, once it is not suspended any more.
+  "Does what a system message asks, in the words of this library; returns [state debugging] to go on with, once it is not suspended any more.
 
   The view of a process is a map: :who, :parent, and functions :state-of, :replaced, :change-code, :status and :terminate, which does not
   return."
   [{:keys [status terminate] :as view} state debug from [word x :as request]]
   (if-some [[answer debug] (set-debug debug request)]
-    (do (reply from answer) [state (slim debug)])
+    (do (tell from answer) [state (slim debug)])
     (case word
-      :suspend (do (reply from :ok) (suspended view state debug))
-      :resume (do (reply from :ok) [state debug])
-      :terminate (do (reply from :ok) (terminate state x))
-      :get-status (do (reply from (status state debug :running)) [state debug])
+      :suspend (do (tell from :ok) (suspended view state debug))
+      :resume (do (tell from :ok) [state debug])
+      :terminate (do (tell from :ok) (terminate state x))
+      :get-status (do (tell from (status state debug :running)) [state debug])
       (let [[answer state] (on-state view state request)]
-        (reply from answer)
+        (tell from answer)
         [state debug]))))
 
-(defn- suspended [{:keys [parent terminate status] :as view} state debug]
+(defn- changed-code
+  "[state changed] after a change of code that a suspended process was asked for."
+  [view state changed from request]
+  (let [kept (before-change state changed)
+        [answer state] (change-code view state request)]
+    (tell from answer)
+    [state (if (= :ok answer) kept changed)]))
+
+(defn- while-suspended
+  "[state debugging changed], and a fourth item if the process is not suspended any more."
+  [{:keys [status] :as view} state debug changed from [word :as request]]
+  (case word
+    :resume (do (tell from :ok) [state debug changed :resumed])
+    ;; A process that suspends it again undoes later changes only, and not the changes of another process before.
+    :suspend (do (tell from :ok) [state debug nil])
+    :get-status (do (tell from (status state debug :suspended)) [state debug changed])
+    :change-code (let [[state changed] (changed-code view state changed from request)]
+                   [state debug changed])
+    :undo-change (let [state (put-back state changed)]
+                   (tell from :ok)
+                   [state debug nil])
+    (let [[state debug] (handle view state debug from request)]
+      [state debug changed])))
+
+(defn- suspended [{:keys [parent terminate] :as view} state debug]
   (loop [state state debug debug changed nil]
     (receive
-      [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
-      ;; A process that suspends it again undoes later changes only, and not the changes of another process before.
-      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug nil))
-      [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug changed))
-      [:magnetar/system from [:change-code old extra]] (let [kept (before-change state changed)
-                                                             [answer state] (change-code view state [:change-code old extra])]
-                                                         (reply from answer)
-                                                         (recur state debug (if (= :ok answer) kept changed)))
-      [:magnetar/system from [:undo-change]] (let [state (put-back state changed)]
-                                               (reply from :ok)
-                                               (recur state debug nil))
-      [:magnetar/system from request] (let [[state debug] (handle view state debug from request)]
-                                        (recur state debug changed))
+      [:magnetar/system from request] (let [[from request] (erlang/own from request)
+                                            [state debug changed resumed] (while-suspended view state debug changed from request)]
+                                        (if resumed
+                                          [state debug]
+                                          (recur state debug changed)))
       [:EXIT parent why] (terminate state why))))

@@ -13,6 +13,7 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.erlang :as erlang]
    [magnetar.impl.otp.names :as names]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
@@ -221,10 +222,11 @@
   "What a server has in its hands while it is suspended."
   [::suspended])
 
-(defn- on-system [^Server server [_ from [word :as request]] state debug nanos]
-  (when (= :suspend word)
-    (.handle server suspended))
-  (let [[state debug] (debug/handle (.view ^Kind (.-kind server) server debug) state debug from request)]
+(defn- on-system [^Server server [_ from request] state debug nanos]
+  (let [[from request] (erlang/own from request)
+        _ (when (= :suspend (first request))
+            (.handle server suspended))
+        [state debug] (debug/handle (.view ^Kind (.-kind server) server debug) state debug from request)]
     (.handle server nil)
     (Next. state debug nanos)))
 

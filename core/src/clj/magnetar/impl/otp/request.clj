@@ -12,6 +12,7 @@
    [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.erlang :as erlang]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.otp.shedding :as shedding]
@@ -213,10 +214,12 @@
       (shedding/sheds? pid) (call-shedding me operation pid address message timeout options nanos)
       :else (value-or-failure me operation pid address message timeout options (Calls/call me ^Pid pid address message nanos)))))
 
-(defn- system-here [operation address message timeout options nanos]
-  (let [me (LocalProcess/current)
-        pid (find-server me operation address message timeout)
-        ref (if (instance? RemoteName pid)
+(def ^:private gave-up
+  "Stands for the :else of a call, whose time-out is no error for the program and one for instruments."
+  (TimeoutException. "The call was not answered in time, and returned its :else." {:magnetar/reason :magnetar/timeout :reason :timeout}))
+
+(defn- system-at [^LocalProcess me pid operation address message timeout options nanos]
+  (let [ref (if (instance? RemoteName pid)
               (Monitors/monitor me ^RemoteName pid nil Ref$Alias/REPLY_DEMONITOR)
               (Monitors/monitor me ^Pid pid address nil Ref$Alias/REPLY_DEMONITOR))]
     (try
@@ -225,6 +228,15 @@
         (Monitors/demonitor me ref)
         (throw t)))
     (value-or-failure me operation pid address message timeout options (Calls/await me ref nanos))))
+
+(defn- system-here [operation address message timeout options nanos]
+  (let [me (LocalProcess/current)
+        pid (find-server me operation address message timeout)]
+    (if (nodes/erlang? pid)
+      (let [options-there (cond-> options (contains? options :else) (assoc :else gave-up))
+            value (system-at me pid operation address (erlang/asked operation message) timeout options-there nanos)]
+        (if (identical? gave-up value) (:else options) (erlang/answered (first message) value)))
+      (system-at me pid operation address message timeout options nanos))))
 
 (defn system
   "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
@@ -235,10 +247,6 @@
 
 (defn- call-in-process [operation address message timeout options nanos]
   (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos)))
-
-(def ^:private gave-up
-  "Stands for the :else of a call, whose time-out is no error for the program and one for instruments."
-  (TimeoutException. "The call was not answered in time, and returned its :else." {:magnetar/reason :magnetar/timeout :reason :timeout}))
 
 (defn- call-instrumented [operation address message timeout options nanos]
   (let [begun (Instruments/calls operation address message)]

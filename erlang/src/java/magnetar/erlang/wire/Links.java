@@ -42,6 +42,11 @@ public final class Links implements Transport {
     }
 
     @Override
+    public boolean isErlang() {
+        return true;
+    }
+
+    @Override
     public void awaitRoom(Connection to) throws InterruptedException {
         Link link = links.get(to);
         if (link != null) {

@@ -16,10 +16,20 @@ import magnetar.kernel.process.Ref;
  * Requests and answers of servers in the forms of both sides. Erlang has {@code {'$gen_call', {Pid, Tag}, Request}} where
  * this library has {@code [:magnetar/call [pid ref] request]}. Where the tag is {@code [alias | Ref]}, the answer goes to the
  * alias, and not to the pid.
+ *
+ * <p>Requests to event managers and requests of {@code sys} have other envelopes in Erlang. Only the envelopes are translated
+ * here. What is in them keeps Erlang's words, within {@code [:magnetar/event request]} and {@code [:magnetar/erlang request]}.
+ * The behaviours know what to do with the words, and with the answers.
  */
 final class Requests {
     private static final Keyword CALL = Keyword.intern("magnetar", "call");
     private static final Keyword CAST = Keyword.intern("magnetar", "cast");
+    private static final Keyword EVENT = Keyword.intern("magnetar", "event");
+    private static final Keyword MAGNETAR_SYSTEM = Keyword.intern("magnetar", "system");
+    private static final Keyword ERLANG = Keyword.intern("magnetar", "erlang");
+    private static final Keyword SYSTEM = Keyword.intern("system");
+    private static final Keyword GEN_EVENT_EXIT = Keyword.intern("gen_event_EXIT");
+    private static final Keyword OWN_EVENT_EXIT = Keyword.intern("gen-event-EXIT");
     private static final Keyword GEN_CALL = Keyword.intern("$gen_call");
     private static final Keyword GEN_CAST = Keyword.intern("$gen_cast");
 
@@ -32,10 +42,27 @@ final class Requests {
         if (!(message instanceof IPersistentVector v)) {
             return message;
         }
-        if (v.length() == 3 && v.nth(0) == CALL && v.nth(1) instanceof IPersistentVector from && from.length() == 2) {
-            return Tuple.create(GEN_CALL, Tuple.create(from.nth(0), tag(from.nth(1))), v.nth(2));
+        if (v.length() == 3 && v.nth(1) instanceof IPersistentVector from && from.length() == 2) {
+            return v.nth(0) == CALL ? call(from, v.nth(2)) : v.nth(0) == MAGNETAR_SYSTEM ? system(from, v.nth(2)) : message;
         }
         return v.length() == 2 && v.nth(0) == CAST ? Tuple.create(GEN_CAST, v.nth(1)) : message;
+    }
+
+    private static Object call(IPersistentVector from, Object request) {
+        Object caller = from.nth(0);
+        IPersistentVector to = Tuple.create(caller, tag(from.nth(1)));
+        return isWrapped(request, EVENT) ? Tuple.create(caller, to, ((IPersistentVector) request).nth(1)) : Tuple.create(GEN_CALL, to, request);
+    }
+
+    /** Erlang answers all of them, so an answer that is not wanted goes to no process. */
+    private static Object system(IPersistentVector from, Object request) {
+        Object own = isWrapped(request, ERLANG) ? ((IPersistentVector) request).nth(1) : request;
+        Object tag = from.nth(1);
+        return Tuple.create(SYSTEM, Tuple.create(tag == null ? Ids.outside() : from.nth(0), tag(tag)), own);
+    }
+
+    private static boolean isWrapped(Object request, Keyword in) {
+        return request instanceof IPersistentVector v && v.length() == 2 && v.nth(0) == in;
     }
 
     private static Object tag(Object tag) {
@@ -69,14 +96,32 @@ final class Requests {
         if (!(message instanceof IPersistentVector v)) {
             return message;
         }
-        if (v.length() == 3 && v.nth(0) == GEN_CALL && v.nth(1) instanceof IPersistentVector from && from.length() == 2) {
-            return Tuple.create(CALL, Tuple.create(from.nth(0), Ids.callTag(peer, from.nth(1))), v.nth(2));
+        if (v.length() == 3 && v.nth(0) == GEN_EVENT_EXIT) {
+            return Tuple.create(OWN_EVENT_EXIT, v.nth(1), v.nth(2));
+        }
+        if (v.length() == 3 && v.nth(1) instanceof IPersistentVector from && from.length() == 2) {
+            return request(peer, v, from);
         }
         if (v.length() != 2) {
             return message;
         }
         Ref alias = answered(message);
         return v.nth(0) == GEN_CAST ? Tuple.create(CAST, v.nth(1)) : alias != null ? Tuple.create(alias, v.nth(1)) : message;
+    }
+
+    private static Object request(Peer peer, IPersistentVector message, IPersistentVector from) {
+        Object label = message.nth(0);
+        Object caller = from.nth(0);
+        if (label == GEN_CALL) {
+            return Tuple.create(CALL, Tuple.create(caller, Ids.callTag(peer, from.nth(1))), message.nth(2));
+        }
+        if (label == SYSTEM && caller instanceof Pid) {
+            return Tuple.create(MAGNETAR_SYSTEM, Tuple.create(caller, Ids.callTag(peer, from.nth(1))), Tuple.create(ERLANG, message.nth(2)));
+        }
+        if (label instanceof Pid && label.equals(caller) && from.nth(1) instanceof ImproperList l && Ids.isTag(l)) {
+            return Tuple.create(CALL, Tuple.create(caller, Ids.callTag(peer, l)), Tuple.create(EVENT, message.nth(2)));
+        }
+        return message;
     }
 
     /**

@@ -50,6 +50,11 @@ public final class Peer {
         return creation;
     }
 
+    /** True if it is a node of Erlang. */
+    public boolean isErlang() {
+        return transport.isErlang();
+    }
+
     /** The connection, or null. */
     public Connection connection() {
         return connection;

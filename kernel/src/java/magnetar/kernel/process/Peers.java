@@ -214,6 +214,12 @@ public final class Peers {
         return p;
     }
 
+    /** True if the pid is of a node of Erlang. */
+    public static boolean isErlang(Pid pid) {
+        Peer peer = of(pid);
+        return peer != null && peer.isErlang();
+    }
+
     /** The connected node of this name, or null. */
     public static Peer connected(String name) {
         for (Peer p : current().connected) {

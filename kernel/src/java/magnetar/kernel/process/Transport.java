@@ -28,6 +28,11 @@ public interface Transport {
      */
     default void connect(String node) throws InterruptedException {}
 
+    /** True if the nodes that it leads to speak as OTP does: then servers there are asked in OTP's words. */
+    default boolean isErlang() {
+        return false;
+    }
+
     /**
      * Returns what a process does that another node asks for. If that is not allowed, throws an error, which is sent back
      * as the reason.
