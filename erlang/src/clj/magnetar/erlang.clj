@@ -15,8 +15,8 @@
   Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
   tuple, a list a list, a string a binary.
 
-  Not there yet: processes that one side starts on the other, `global` and `pg`. The guide has the whole
-  list.
+  The groups of `magnetar.pg` have members of all connected nodes. Not there yet: processes that one side starts
+  on the other, and `global`. The guide has the whole list.
 
   Require it as `[magnetar.erlang :as erlang]`.
 

@@ -2,15 +2,20 @@
   "The groups of `magnetar.pg` that this node knows: its own members, the members that other nodes have told of, and
   the watchers.
 
+  There is a server for each way to other nodes, a cluster or Erlang's distribution. Each tells the peers of its own way
+  about local members only. So nothing is forwarded from one way to another.
+
   All is in one atom. Invariants:
 
-  - Each change is one swap. The same swap adds what has to be told: for watchers to :notices, and for the server that
-    joins the nodes of a cluster to :outbox. So both learn of the changes in their order.
+  - Each change is one swap. The same swap adds what has to be told: for watchers to :notices, and for each server to
+    its outbox. So all learn of the changes in their order.
   - At most one thread hands notices out. It sets :delivering, and removes it only in a swap that finds no notices. A
     thread that adds notices sees the mark, or hands them out itself.
-  - The server takes the outbox in the swap that reads the local members. So a copy of the members contains exactly
+  - A server takes its outbox in the swap that reads the local members. So a copy of the members contains exactly
     the changes that were taken until then.
-  - What other nodes have told is changed by that server only, and goes with it."
+  - What other nodes have told is changed by the server that knows them, and goes with it.
+  - Servers are told of a group by one value, while it has local members. Erlang tells a list and a vector apart, which
+    are the same group here."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -24,12 +29,13 @@
 
 (def ^:private empty-state
   {:local {}    ; from a group to a map from its pids to {:times :clean-up}; the process owns the clean-up
-   :peers {}    ; from the server of another node to a map from a group to a map from its pids to how often
+   :servers {}  ; from a server of this node to its outbox, triples as [:join group pids]
+   :owners {}   ; from a peer, the server of another node, to the server of this one that knows it
+   :peers {}    ; from a peer to a map from a group to a map from its pids to how often
    :remote {}   ; from a group to the set of peers that have members of it
    :watches {}  ; from the alias of a watcher to {:what :pid :clean-up}; :what is :all or [:group group]
    :watched {}  ; the inverse
-   :notices []  ; pairs of a reference and a message
-   :outbox []}) ; triples as [:join group pids]
+   :notices []}) ; pairs of a reference and a message
 
 (defonce ^:private real-groups (atom empty-state))
 
@@ -51,9 +57,9 @@
 
 (defn- published
   "The state with what has to be told of a change of the local members."
-  [{:keys [server] :as state} verb group pids]
+  [{:keys [servers] :as state} verb group pids]
   (cond-> (told state verb group pids)
-    (and server (seq pids)) (update :outbox conj [verb group pids])))
+    (and (seq servers) (seq pids)) (update :servers update-vals #(conj % [verb group pids]))))
 
 (defn- begun [{:keys [delivering notices] :as state}]
   (if (or delivering (empty? notices)) state (assoc state :delivering true :notices [])))
@@ -81,14 +87,20 @@
           (when (seq (:notices before))
             (recur (:notices before))))))))
 
+(defn- tell-servers
+  "Lets each server know that its outbox has something new."
+  [{before :servers} {after :servers}]
+  (doseq [[server outbox] after
+          :when (and (seq outbox) (not (identical? outbox (before server))))]
+    (Send/signal server [:changed])))
+
 (defn- change
   "Changes the state, and lets all learn of it; returns the states before and after. Never waits."
   [groups f]
   (let [[before after :as both] (swap-vals! groups f)]
     (when (seq (:notices after))
       (hand-out groups))
-    (when-not (or (= [] (:outbox after)) (identical? (:outbox before) (:outbox after)))
-      (Send/signal (:server after) [:changed]))
+    (tell-servers before after)
     both))
 
 ;; ---- members of this node
@@ -112,12 +124,19 @@
       1 [(dissoc members pid) (conj removed pid)]
       [(update-in members [pid :times] dec) (conj removed pid)])))
 
+(defn- as-listed
+  "The group as the local members have it, or the group. The two are equal, but may be a list and a vector."
+  [local group]
+  (if-some [[listed] (find local group)] listed group))
+
 (defn- joined [{:keys [local] :as state} group entries]
-  (-> (assoc state :local (with-members local group (reduce with (local group) entries)))
-      (published :join group (mapv first entries))))
+  (let [group (as-listed local group)]
+    (-> (assoc state :local (with-members local group (reduce with (local group) entries)))
+        (published :join group (mapv first entries)))))
 
 (defn- left [{:keys [local] :as state} group pids]
-  (let [[members removed] (reduce without [(local group) []] pids)]
+  (let [group (as-listed local group)
+        [members removed] (reduce without [(local group) []] pids)]
     (-> (assoc state :local (with-members local group members))
         (published :leave group removed))))
 
@@ -224,41 +243,40 @@
             (distinct (concat (keys (get-in state [:peers peer])) (keys all))))))
 
 (defn- peer-gone [state peer]
-  (update (peer-synced state peer {}) :peers dissoc peer))
+  (-> (peer-synced state peer {})
+      (update :peers dissoc peer)
+      (update :owners dissoc peer)))
 
-(defn- all-gone [{:keys [peers] :as state}]
-  (reduce peer-gone state (keys peers)))
+;; ---- servers
 
-;; ---- the server
-
-(defn- attached [state server]
-  (assoc (all-gone state) :server server :outbox []))
-
-(defn- detached [state server]
-  (if (= server (:server state))
-    (-> (all-gone state) (dissoc :server) (assoc :outbox []))
-    state))
+(defn- detached [{:keys [owners] :as state} server]
+  (reduce peer-gone
+          (update state :servers dissoc server)
+          (for [[peer owner] owners :when (= owner server)] peer)))
 
 (defn attach
-  "From now on the process is the server that tells other nodes of changes. It is sent [:changed] when the outbox has
-  something. What other nodes have told goes with it."
+  "From now on the process is a server that tells other nodes of changes. It is sent [:changed] when its outbox has
+  something. What its peers have told goes with it."
   [server]
   (let [groups (groups)]
     (owned/own server (owned/clean-up (fn [pid] (change groups #(detached % pid)))))
-    (change groups #(attached % server))
+    (change groups #(assoc-in % [:servers server] []))
     nil))
 
+(defn- server? [{:keys [servers]} server]
+  (contains? servers server))
+
 (defn- as-server
-  "Changes the state if the process is the server still; it may have been killed."
+  "Changes the state if the process is a server still; it may have been killed."
   [server f & args]
-  (change (groups) (fn [state] (if (= server (:server state)) (apply f state args) state)))
+  (change (groups) (fn [state] (if (server? state server) (apply f state args) state)))
   nil)
 
 (defn take-outbox
   "Empties the outbox of the server. What was in it, and the local members after that, for `pairs`."
   [server]
-  (let [[{:keys [local outbox] :as before} _] (swap-vals! (groups) #(if (= server (:server %)) (assoc % :outbox []) %))]
-    [(if (= server (:server before)) outbox []) local]))
+  (let [[{:keys [local servers]} _] (swap-vals! (groups) #(if (server? % server) (assoc-in % [:servers server] []) %))]
+    [(servers server []) local]))
 
 (defn pairs
   "The local members as pairs of a group and its pids."
@@ -268,7 +286,8 @@
 (defn meet
   "From now on the peer, the server of another node, may tell of its members."
   [server peer]
-  (as-server server update-in [:peers peer] #(or % {})))
+  (as-server server #(-> (update-in % [:peers peer] (fn [groups] (or groups {})))
+                         (assoc-in [:owners peer] server))))
 
 (defn peer-joins
   "Members have joined the group on the node of the peer. A peer that is not known is ignored."

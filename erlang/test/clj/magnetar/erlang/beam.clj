@@ -7,7 +7,7 @@
    [magnetar.dev.processes :as processes]
    [magnetar.erlang.scripted :as scripted])
   (:import
-   (java.io BufferedReader File Writer)
+   (java.io BufferedReader File IOException Writer)
    (java.net InetAddress ServerSocket Socket)
    (java.util List)
    (java.util.concurrent LinkedBlockingQueue TimeUnit)))
@@ -75,7 +75,9 @@
   (let [queue (LinkedBlockingQueue.)]
     (Thread/startVirtualThread
       #(with-open [reader (BufferedReader. (io/reader (.getInputStream process)))]
-         (run! (fn [line] (.put queue line)) (line-seq reader))
+         (try
+           (run! (fn [line] (.put queue line)) (line-seq reader))
+           (catch IOException _)) ; the stream of a process that was killed may be closed
          (.put queue :end)))
     queue))
 

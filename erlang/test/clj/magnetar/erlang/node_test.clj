@@ -200,7 +200,7 @@
                   watcher (actor/spawn #(do (deliver ref (actor/monitor [:shelf other])) (receive x (deliver down x))))]
               @ref
               (if (= :holder victim)
-                (actor/exit (first (filter #(not= % (actor/whereis :net_kernel)) (:links (actor/process-info pid)))) :kill)
+                (actor/exit (first (remove (set (map actor/whereis [:net_kernel :pg])) (:links (actor/process-info pid)))) :kill)
                 (actor/exit pid :kill))
               (is (= [:DOWN :noconnection] ((juxt first peek) (deref down scripted/limit-ms [:late]))))
               (is (ended? peer))

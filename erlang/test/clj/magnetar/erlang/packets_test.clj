@@ -179,14 +179,13 @@
 (deftest a-node-without-headers-sends-and-gets-terms-alone
   (running
     (fn []
-      (let [{:keys [^DataInputStream in] :as peer} (join other (bit-and flags (bit-not 0x802000)))
+      (let [peer (join other (bit-and flags (bit-not 0x802000)))
             full #(magnetar.etf/encode scripted/plain %)]
         (actor/with-process {:name :inbox}
           (packet peer 112 (full (to-inbox)) (full :plain))
           (is (= :plain (got)))
           (! [:shelf other] :plain)
-          (let [bytes (byte-array (.readInt in))]
-            (.readFully in bytes)
+          (let [bytes (scripted/next-packet peer)]
             (is (= 112 (first bytes)))
             (is (str/ends-with? (String. bytes "ISO-8859-1") (str (char 131) "w" (char 5) "plain")))))
         (hang-up peer)))))
@@ -287,18 +286,17 @@
 (deftest a-silent-node-gets-ticks-and-is-closed
   (let [lines (atom [])]
     (with-process {:tick 1000} lines
-      (fn [{:keys [^DataInputStream in] :as peer}]
-        (is (= 0 (.readInt in)))
-        (is (= 0 (.readInt in)))
+      (fn [peer]
+        (is (= [0 0] (repeatedly 2 #(alength (scripted/next-packet peer)))))
         (is (ended? peer))
         (is (scripted/eventually #(= [] (erlang/nodes))))))
     (is (= ["The connection with the node b@127.0.0.1 is closed, because it has said nothing for too long."] @lines))))
 
 (deftest a-node-that-ticks-stays
   (with-process {:tick 1000} (atom [])
-    (fn [{:keys [^DataInputStream in] :as peer}]
+    (fn [peer]
       (dotimes [_ 12] ; more than two times the time that it may be silent
-        (.readInt in)
+        (scripted/next-packet peer)
         (scripted/send-bytes peer (byte-array 4)))
       (is (= [other] (erlang/nodes))))))
 

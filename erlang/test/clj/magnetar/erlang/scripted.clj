@@ -235,26 +235,45 @@
   [peer message & payload]
   (apply packet peer 131 68 0 (term message) (map term payload)))
 
-(defn- next-packet ^bytes [{:keys [^DataInputStream in] :as peer}]
-  (let [length (.readInt in)]
-    (if (zero? length)
-      (recur peer)
-      (let [bytes (byte-array length)]
-        (.readFully in bytes)
-        bytes))))
+(defn- any-packet ^bytes [{:keys [^DataInputStream in]}]
+  (let [bytes (byte-array (.readInt in))]
+    (.readFully in bytes)
+    bytes))
 
-(defn next-control
-  "The next control message that is no tick, as a vector with its payload if there is one."
-  [peer]
-  (let [bytes (next-packet peer)
-        _ (assert (= [131 68 0] (map #(bit-and 255 (long %)) (take 3 bytes))))
+(defn- looks-for-servers?
+  "Is the packet one by which this node looks for the servers of groups or names of another one?"
+  [^bytes packet]
+  (re-find #"w\u0002pg|w\u0012global_name_server" (String. packet "ISO-8859-1")))
+
+(defn next-packet
+  "The next packet, without its length, that does not look for servers of groups or names. A tick is an empty one."
+  ^bytes [peer]
+  (let [packet (any-packet peer)]
+    (if (looks-for-servers? packet) (recur peer) packet)))
+
+(defn- parts
+  "A control message and its payload, if there is one."
+  [^bytes packet]
+  (let [_ (assert (= [131 68 0] (map #(bit-and 255 (long %)) (take 3 packet))))
         decoder (etf/decoder plain)
         none (object-array 0)
-        control (.read decoder bytes 3 (- (alength bytes) 3) none)
+        control (.read decoder packet 3 (- (alength packet) 3) none)
         at (.position decoder)]
-    (if (= at (alength bytes))
+    (if (= at (alength packet))
       [control]
-      [control (.read decoder bytes at (- (alength bytes) at) none)])))
+      [control (.read decoder packet at (- (alength packet) at) none)])))
+
+(defn next-control
+  "The next control message that is no tick, and does not look for servers, as a vector with its payload if there is one."
+  [peer]
+  (let [packet (next-packet peer)]
+    (if (zero? (alength packet)) (recur peer) (parts packet))))
+
+(defn next-search
+  "The next control message by which this node looks for servers, with its payload."
+  [peer]
+  (let [packet (any-packet peer)]
+    (if (looks-for-servers? packet) (parts packet) (recur peer))))
 
 (defn pid
   "A pid of the scripted node."

@@ -28,9 +28,8 @@
 
 ;; ---- the process of the sockets
 
-(defn- make ^Node [{:keys [^Settings settings nil-as]}]
-  (let [links (Links.)]
-    (Node. settings links (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)}))))
+(defn- make ^Node [{:keys [^Settings settings nil-as]} ^Links links]
+  (Node. settings links (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})))
 
 (defn- open [^Node node]
   (try
@@ -43,10 +42,11 @@
 (defn- hold
   "Opens a node for the process that has started this one, and closes it at the end."
   [options starter opened]
-  (let [node (make options)]
+  (let [links (Links.)
+        node (make options links)]
     (try
       (open node)
-      (! starter [opened node])
+      (! starter [opened node links])
       (receive
         :stop nil
         [:EXIT starter _] nil)
@@ -59,10 +59,10 @@
   (let [opened (actor/make-ref)
         holder (actor/spawn-opt hold options (self) opened {:link true :trap-exit true})]
     (receive
-      [opened node] [:ok {:holder holder
-                          :services (services/start-all options)
-                          :node node
-                          :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
+      [opened node links] [:ok {:holder holder
+                                :services (services/start-all (assoc options :links links))
+                                :node node
+                                :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
       [:EXIT holder why] [:error why])))
 
 (defn- answer-with

@@ -2,6 +2,7 @@
   "The processes of a node that BEAMs expect at each node, under the names that they have in Erlang."
   {:no-doc true}
   (:require
+   [magnetar.erlang.impl.pg :as pg]
    [magnetar.gen-server :as gs]))
 
 (set! *warn-on-reflection* true)
@@ -18,8 +19,9 @@
 ;; ---- all of them
 
 (def ^:private all
-  "From the name of a service to its callbacks. `init` gets the options of the node."
-  {:net_kernel net-kernel})
+  "From the name of a service to its callbacks. `init` gets the options of the node, and its :links."
+  {:net_kernel net-kernel
+   :pg pg/callbacks})
 
 (defn start-all
   "Starts the services, linked to this process; returns the set of their pids. A name that a program has taken

@@ -41,6 +41,7 @@ final class Link {
     private static final int SILENT_TICKS = 5;
 
     private final Links links;
+    private final boolean visible;
     private final Peer peer;
     private final Connection connection;
     private final Socket socket; // which is closed
@@ -76,6 +77,7 @@ final class Link {
      */
     Link(Links links, Handshake.Other other, Settings own, Codec codec, Socket socket, Socket talk, Link before, Log log) {
         this.links = links;
+        this.visible = (other.flags() & Flags.PUBLISHED) != 0;
         this.peer = Peers.peer(other.name(), other.creation(), links);
         this.connection = new Connection(peer);
         this.socket = socket;
@@ -102,6 +104,11 @@ final class Link {
         return up;
     }
 
+    /** Does the other node list itself? */
+    boolean isVisible() {
+        return visible;
+    }
+
     boolean isUp() {
         return !closed && up.getNow(false);
     }
@@ -123,6 +130,7 @@ final class Link {
             peer.connect(links, connection);
             Thread.ofVirtual().name("magnetar-erlang-writer").start(this::write);
             up.complete(true);
+            links.tellUp(this);
             read();
         } catch (IOException e) {
             // The other node has ended, or this side has closed the socket.
@@ -141,6 +149,7 @@ final class Link {
             connection.down();
         } finally {
             links.remove(connection);
+            links.tellDown(this);
             up.complete(false);
             onEnd.run();
             ended.countDown();

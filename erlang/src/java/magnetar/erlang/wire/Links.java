@@ -1,7 +1,9 @@
 package magnetar.erlang.wire;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.etf.Identities;
 import magnetar.kernel.process.Connection;
 import magnetar.kernel.process.Signal;
@@ -10,7 +12,20 @@ import magnetar.kernel.process.Transport;
 /** The connections of this node with nodes of Erlang, as the transport of the kernel. It starts no processes for others. */
 public final class Links implements Transport {
     private final Map<Connection, Link> links = new ConcurrentHashMap<>();
+    private final List<Watcher> watchers = new CopyOnWriteArrayList<>();
     private final Ids ids = new Ids(this);
+
+    /**
+     * Is told of connections, by the thread that begins and ends them: that a node is up before its first signal, and that it
+     * is down when links and monitors have fired. A node is visible if it said so, as {@code nodes()} of Erlang lists it.
+     */
+    public interface Watcher {
+        /** A connection has begun. */
+        void up(String node, boolean visible);
+
+        /** A connection has ended. */
+        void down(String node);
+    }
 
     /** No connections yet. */
     public Links() {}
@@ -26,6 +41,24 @@ public final class Links implements Transport {
 
     void remove(Connection c) {
         links.remove(c);
+    }
+
+    /** Tells the watcher of the nodes that are connected, and of all connections from now on. It may be told twice that one is up. */
+    public void watch(Watcher watcher) {
+        watchers.add(watcher); // T1 adds, then looks; T2 marks its link as up, then tells: at least one tells the watcher
+        for (Link link : links.values()) {
+            if (link.isUp()) {
+                watcher.up(link.name(), link.isVisible());
+            }
+        }
+    }
+
+    void tellUp(Link link) {
+        watchers.forEach(w -> w.up(link.name(), link.isVisible()));
+    }
+
+    void tellDown(Link link) {
+        watchers.forEach(w -> w.down(link.name()));
     }
 
     @Override
