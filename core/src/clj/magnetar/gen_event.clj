@@ -143,8 +143,8 @@
 (defn add-handler
   "Adds a handler to a manager and returns the outcome of its init.
 
-  Several handlers of one callback module need ids. A handler of a manager on a node of Erlang is a keyword, the
-  name of its module there, or [keyword id].
+  Several handlers of one callback module need ids. A handler of a manager on a node of Erlang is a keyword,
+  the name of its module there, or [keyword id].
 
   Returns :ok, any other value that init returned, or [:EXIT reason] if init failed.
 

@@ -15,8 +15,8 @@
   Each blocks until the server has answered, and throws as `call`: a magnetar.TimeoutException when time runs
   out and there is no :else.
 
-  The functions work on servers of other nodes too. A function travels to no other node, so `replace-state` and
-  `install` are for servers of this one.
+  The functions work on servers of other nodes too. A function travels to no other node, so `replace-state`
+  and `install` are for servers of this one.
 
   They are for a human at a prompt and for tests. A program should not need them to work. The names follow
   Erlang's module sys.

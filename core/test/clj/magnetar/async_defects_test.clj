@@ -4,8 +4,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [collected? counter drained eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures
-                             with-hook]])
+   [magnetar.support :refer [collected? counter drained eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures with-hook]])
   (:import
    (java.lang.ref WeakReference)
    (java.util.concurrent.atomic AtomicInteger)))

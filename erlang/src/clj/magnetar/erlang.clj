@@ -15,8 +15,8 @@
   Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
   tuple, a list a list, a string a binary.
 
-  The groups of `magnetar.pg` have members of all connected nodes. Not there yet: processes that one side starts
-  on the other, and `global`. The guide has the whole list.
+  The groups of `magnetar.pg` have members of all connected nodes. Not there yet: processes that one side
+  starts on the other, and `global`. The guide has the whole list.
 
   Require it as `[magnetar.erlang :as erlang]`.
 
@@ -121,8 +121,8 @@
   If this node cannot listen, or EPMD is not there or has another node of the name, why is [:not-started
   sentence]. If it is a node already, it is [:already-started pid].
 
-  Throws an IllegalArgumentException if an option is wrong, or a file of :tls will not do, and an IOException if
-  the file of the cookie is not there or can be read by other users.
+  Throws an IllegalArgumentException if an option is wrong, or a file of :tls will not do, and an IOException
+  if the file of the cookie is not there or can be read by other users.
 
   Options:
     :name         this node's name, a string name@host. Others look up the host, and ask its EPMD for the name
