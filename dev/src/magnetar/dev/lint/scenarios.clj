@@ -14,7 +14,7 @@
   "From ID to a file with a test that carries it."
   []
   (into {}
-        (for [folder ["core/test/clj" "examples" "test"]
+        (for [folder ["core/test/clj" "cluster/test/clj" "examples" "test"]
               file (sources/files folder ".clj")
               id (carried-in (sources/text file))]
           [id file])))
