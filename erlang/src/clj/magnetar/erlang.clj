@@ -6,7 +6,8 @@
 
   start start-link stop      begin and end to be a node
   connect disconnect ping    connections with other nodes
-  nodes address              the other nodes, and where this one listens
+  nodes monitor-nodes        the other nodes, and messages when one comes or goes
+  address                    where this node listens
 
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
   node] is a name on a node. The first message to a node connects it. Links and monitors fire with
@@ -221,6 +222,40 @@
   {:added "0.2"}
   []
   (gs/call node/server-name :address))
+
+(defn monitor-nodes
+  "Starts or stops messages to this process about nodes; returns true.
+
+  With true the messages begin, with false they end. They are [:nodeup node] and [:nodedown node]. A :nodeup
+  comes before the first message of the node. A :nodedown comes after the links and monitors of the node have
+  fired. When this node stops, each connected node gives a :nodedown.
+
+  A second call with true changes the options.
+
+  Throws an ExceptionInfo if this is no node of Erlang (:noproc), and an IllegalArgumentException if an option
+  is wrong.
+
+  Options:
+    :type  :visible or :hidden, for the nodes that list themselves or do not. Default :all
+
+  Example:
+
+    (erlang/monitor-nodes true)
+    (receive [:nodedown \"stock@127.0.0.1\"] (close-shop))
+
+  See also `nodes`, `magnetar.actor/monitor`.
+
+  Erlang: net_kernel:monitor_nodes/2. There the default is :visible, each call with true adds to the messages,
+  and with options they have a third element."
+  {:added "0.2" :erlang "net_kernel:monitor_nodes/2"}
+  ([on?] (monitor-nodes on? nil))
+  ([on? options]
+   (arguments/options "erlang/monitor-nodes" [:type] options)
+   (let [type (:type options :all)]
+     (when-not (#{:all :visible :hidden} type)
+       (arguments/misuse :magnetar/bad-option (str "`erlang/monitor-nodes`: :type is :all, :visible or :hidden; this is " (arguments/show type) ".") {:path [:type] :value type}))
+     (actor/self)
+     (gs/call node/server-name (if on? [:watch type] :unwatch)))))
 
 (def ^:private answer-ms
   "How long a connect has: twice the time of a handshake, and some more."

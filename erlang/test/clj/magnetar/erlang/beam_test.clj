@@ -204,6 +204,27 @@
                                         "receive {nodedown, _} -> ok after 10000 -> none end}")))
         (gs/stop :counter)))))
 
+(deftest nodes-that-come-and-go-are-told-on-both-sides
+  (with-beam {:visible true :words []}
+    (fn [port b]
+      (erlang/monitor-nodes true)
+      (is (= "ok" (ask b "net_kernel:monitor_nodes(true)")))
+      (is (true? (erlang/connect them)))
+      (is (= [:nodeup them] (got)))
+      (is (= (str "{nodeup,'" us "'}") (ask b "receive U -> U after 10000 -> none end")))
+      (let [c (start-beam "c@127.0.0.1" port "-hidden")]
+        (erlang/monitor-nodes true {:type :hidden})
+        (is (= "pong" (ask c "net_adm:ping('" us "')")))
+        (is (= [:nodeup "c@127.0.0.1"] (got)))
+        (is (= "true" (ask c "monitor_node('" us "', true)")))
+        (end-beam c)
+        (is (= [:nodedown "c@127.0.0.1"] (got))))
+      (is (= "true" (ask b "monitor_node('" us "', true)")))
+      (is (true? (erlang/disconnect them)))
+      (is (= (str "[{nodedown,'" us "'},{nodedown,'" us "'}]")
+             (ask b "[receive {nodedown, _} = D -> D after 10000 -> none end || _ <- [1, 2]]")))
+      (is (nothing-more?)))))
+
 (deftest a-suspended-beam-is-lost-after-the-time-of-the-ticks
   (with-beam {:tick 1000 :words ["-hidden" "-kernel" "net_ticktime" "1"]}
     (fn [_ b]

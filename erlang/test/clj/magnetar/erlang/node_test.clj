@@ -10,6 +10,7 @@
    [magnetar.erlang.scripted :as scripted :refer [accept cookie ended? eventually hang-up join let-in listen next-control quietly running send-bytes]]
    [magnetar.gen-server :as gs])
   (:import
+   (clojure.lang ExceptionInfo)
    (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
    (java.io DataInputStream File IOException)
    (java.lang.management ManagementFactory)
@@ -218,3 +219,51 @@
     (fn []
       (is (= :yes (gs/call :net_kernel [:is_auth :b])))
       (is (= [:error :notsup] (gs/call :net_kernel [:spawn :m :f ()]))))))
+
+;; ---- nodes that come and go
+
+(deftest a-process-is-told-of-nodes-that-come-and-go
+  (actor/with-process {:name :inbox}
+    (let [before (try (erlang/monitor-nodes true) (catch ExceptionInfo e (:reason (ex-data e))))
+          hidden "c@127.0.0.1"
+          visible (bit-or scripted/flags 1)
+          next-one #(receive x x (after scripted/limit-ms :late))]
+      (is (= :noproc before))
+      (is (= "`erlang/monitor-nodes`: :type is :all, :visible or :hidden; this is :x."
+             (try (erlang/monitor-nodes true {:type :x}) (catch IllegalArgumentException e (ex-message e)))))
+      (running
+        (fn []
+          (is (true? (erlang/monitor-nodes true)))
+          (is (true? (erlang/monitor-nodes true {:type :all})) "once more adds no messages")
+          (let [peer (join other)
+                _ (is (= [:nodeup other] (next-one)))
+                ref (actor/monitor [:shelf other])]
+            (hang-up peer)
+            (is (= [[:DOWN ref :process [:shelf other] :noconnection] [:nodedown other]] [(next-one) (next-one)])))
+          (erlang/monitor-nodes true {:type :hidden})
+          (join other visible)
+          (join hidden)
+          (is (= [:nodeup hidden] (next-one)))
+          (erlang/monitor-nodes true {:type :visible})
+          (join "d@127.0.0.1" visible)
+          (is (= [:nodeup "d@127.0.0.1"] (next-one)))
+          (erlang/monitor-nodes false)
+          (is (true? (erlang/disconnect "d@127.0.0.1")))
+          (is (= :none (receive x x (after 0 :none))))
+          (erlang/monitor-nodes true)))
+      (is (= #{[:nodedown other] [:nodedown hidden]} (set [(next-one) (next-one)])) "this node has stopped")
+      (is (= :none (receive x x (after 0 :none)))))))
+
+(deftest a-node-is-up-before-its-first-message-for-a-watcher
+  (running
+    (fn []
+      (actor/with-process {:name :inbox}
+        (erlang/monitor-nodes true)
+        (let [peer (scripted/dial (scripted/port-of-node))]
+          (send-bytes peer (scripted/hello other))
+          (scripted/read-text peer)
+          (scripted/go-on peer)
+          (scripted/control peer [6 (scripted/pid other 4) (keyword "") :inbox] :hello)
+          (is (= [[:nodeup other] :hello] (vec (repeatedly 2 #(receive x x (after scripted/limit-ms :late))))))
+          (hang-up peer)
+          (is (= [:nodedown other] (receive x x (after scripted/limit-ms :late)))))))))

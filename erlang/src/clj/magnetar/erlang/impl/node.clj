@@ -5,6 +5,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.erlang.impl.services :as services]
+   [magnetar.erlang.impl.watchers :as watchers]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
@@ -61,6 +62,8 @@
     (receive
       [opened node links] [:ok {:holder holder
                                 :services (services/start-all (assoc options :links links))
+                                :watchers (watchers/begin links)
+                                :watching {} ; from a process to the monitor of it
                                 :node node
                                 :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
       [:EXIT holder why] [:error why])))
@@ -70,13 +73,26 @@
   [from ^CompletableFuture future]
   (.whenComplete future (reify BiConsumer (accept [_ connected? _] (gs/reply from (true? connected?))))))
 
-(defn- handle-call [request from {:keys [^Node node host] :as state}]
+(defn- unwatch [{:keys [watchers watching] :as state} pid]
+  (watchers/unwatch watchers pid)
+  (some-> (watching pid) (actor/demonitor {:flush true}))
+  (update state :watching dissoc pid))
+
+(defn- watch [{:keys [watchers watching] :as state} pid type]
+  (watchers/watch watchers pid type)
+  (if (watching pid)
+    state
+    (assoc-in state [:watching pid] (actor/monitor pid))))
+
+(defn- handle-call [request [pid :as from] {:keys [^Node node host] :as state}]
   (let [[kind name port] (if (vector? request) request [request])]
     (case kind
       :address [:reply (str host ":" (.port node)) state]
       :nodes [:reply (vec (.names node)) state]
       :connect (do (answer-with from (.connect node name (int port))) [:noreply state])
       :disconnect [:reply (.disconnect node name) state]
+      :watch [:reply true (watch state pid name)]
+      :unwatch [:reply true (unwatch state pid)]
       [:reply [:error :unknown-request] state])))
 
 (defn- without
@@ -87,9 +103,12 @@
     (services pid) (update state :services disj pid)))
 
 (defn- handle-info [message state]
-  (let [[kind pid why] (when (vector? message) message)
-        left (when (= :EXIT kind) (without state pid))]
-    (if left [:stop why left] [:noreply state])))
+  (let [[kind x y pid] (when (vector? message) message)
+        left (when (= :EXIT kind) (without state x))]
+    (cond
+      left [:stop y left]
+      (= :DOWN kind) [:noreply (unwatch state pid)]
+      :else [:noreply state])))
 
 (defn- await-end
   "Ends a linked process by f, and waits for its end."
