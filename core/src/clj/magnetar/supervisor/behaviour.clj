@@ -384,13 +384,13 @@
 
 (defn- answer-erlang
   "Answers a request in Erlang's words."
-  [{:keys [strategy] :as state} word x]
+  [{:keys [strategy] :as state} word x from]
   (if-some [[own] (erlang/own-request word x (= :simple-one-for-one strategy))]
-    (let [[value state] (answer state [own (if (= :start-child own) x (own-id state x))])]
-      [(erlang/answer own value) state])
+    (let [[value state] (answer state [own (if (= :start-child own) x (own-id state x))] from)]
+      [(erlang/answer (first from) own value) state])
     [(or (erlang/refused word) [:error [:unknown-call (codec/plain [word x])]]) state]))
 
-(defn- answer [state [word x]]
+(defn- answer [state [word x] from]
   (case word
     :start-child (start-child state x)
     :terminate-child (terminate-child state x)
@@ -401,10 +401,10 @@
     :count-children [(count-children state) state]
     :get-childspec [(childspec state x) state]
     :history [(vec (:history state)) state]
-    (answer-erlang state word x)))
+    (answer-erlang state word x from)))
 
-(defn- handle-call [request _ state]
-  (let [[value state] (answer state (if (vector? request) request [request]))]
+(defn- handle-call [request from state]
+  (let [[value state] (answer state (if (vector? request) request [request]) from)]
     [:reply value state]))
 
 (defn- format-status [status]

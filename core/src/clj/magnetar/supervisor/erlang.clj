@@ -7,7 +7,7 @@
    [magnetar.impl.runtime]
    [magnetar.supervisor.children :as children])
   (:import
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process Peers Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -97,27 +97,28 @@
   [child]
   (erlang/term (:id child)))
 
-(defn- child-term [{:keys [id pid type]}]
-  [(if (nil? id) :undefined (erlang/term id)) (or pid :undefined) type :dynamic])
+(defn- child-term [undefined {:keys [id pid type]}]
+  [(if (nil? id) undefined (erlang/term id)) (or pid undefined) type :dynamic])
 
 (defn- underscored [why]
   (let [[word pid] (when (vector? why) why)
         names (into {} (map (fn [[k v]] [v k])) own-reasons)]
     (if (= :already-started word) [:already_started pid] (names why why))))
 
-(defn- outcome-term [value]
+(defn- outcome-term [undefined value]
   (let [[how x] (when (vector? value) value)]
     (case how
-      :ok [:ok (if (nil? x) :undefined x)]
+      :ok [:ok (if (nil? x) undefined x)]
       :error [:error (erlang/term (underscored x))]
       value)))
 
 (defn answer
-  "The answer of a supervisor here to the request of Erlang that has the word in the words of this library."
-  [word value]
-  (case word
-    :which-children (apply list (map child-term (rseq value)))
-    :count-children (apply list (map #(vector % (% value)) [:specs :active :supervisors :workers]))
-    :get-childspec (let [[how spec] value]
-                     (if (= :ok how) [:ok (erlang/term (children/shown spec))] (outcome-term value)))
-    (outcome-term value)))
+  "The answer of a supervisor here to the request of the process of Erlang that has the word in the words of this library."
+  [caller word value]
+  (let [undefined (when (instance? Pid caller) (Peers/undefined caller))]
+    (case word
+      :which-children (apply list (map #(child-term undefined %) (rseq value)))
+      :count-children (apply list (map #(vector % (% value)) [:specs :active :supervisors :workers]))
+      :get-childspec (let [[how spec] value]
+                       (if (= :ok how) [:ok (erlang/term (children/shown spec))] (outcome-term undefined value)))
+      (outcome-term undefined value))))

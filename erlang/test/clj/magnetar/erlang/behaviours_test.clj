@@ -109,6 +109,68 @@
       (requests-whose-answers-are-taken-later b)
       (an-answer-by-a-process-of-the-other-node b))))
 
+;; ---- failures
+
+(defn- failing
+  "A server whose calls fail: the request says how."
+  []
+  (gs/start {:init (fn [_] [:ok nil])
+             :handle-call (fn [request _ s]
+                            (case request
+                              :error (throw (ex-info "no stock" {:left 0}))
+                              :call (gs/call :nobody [:take 5])
+                              :far (gs/call [:hole them] :x {:timeout :infinity})
+                              :set [:stop #{1} s]
+                              [:stop request s]))
+             :handle-cast (fn [_ s] [:noreply s])}
+            nil {:name :failing}))
+
+(defn- failure
+  "The reason of a call of a fresh server in the BEAM, as the pattern shows it."
+  [b request value]
+  (quietly #(do (failing)
+                (ask b "(fun() -> try gen_server:call(" (at "failing") ", " request ") "
+                     "catch exit:{X, {gen_server, call, _}} -> " value " end end)()"))))
+
+(defn- reasons-here-as-the-beam-has-them [b]
+  (is (= "{shutdown,told}" (failure b "{shutdown, told}" "X")))
+  (is (= "normal" (failure b "normal" "X")))
+  (is (= "{unsendable,<<\"#{1}\">>}" (failure b "set" "X")))
+  (is (= "{'clojure.lang.ExceptionInfo',<<\"no stock\">>,#{left => 0},true}"
+         (failure b "error" "{#{type := Type, message := Text, data := Data}, Frames} = X, {Type, Text, Data, is_tuple(Frames)}")))
+  (is (= "{noproc,{'magnetar.gen-server',call,[nobody,{take,5},5000]}}" (failure b "call" "X"))))
+
+(defn- reasons-of-the-beam [b]
+  (ask b "Start = fun(Name) -> {ok, Pid} = gen_server:start({local, Name}, erlang_peer, x, []), Pid end")
+  (doseq [[request reason] {"{shutdown, told}" [:shutdown :told], "normal" :normal, "kill" :kill, "#{a => [1]}" {:a '(1)}}]
+    (ask b "Start(failing)")
+    (is (= reason (reason-of #(gs/call [:failing them] [:stop reason]))) request))
+  (is (= :noproc (reason-of #(gs/call [:failing them] :x)))))
+
+(defn- lost-nodes
+  "A server here and a process of the BEAM wait for each other's node, which is lost."
+  [b]
+  (let [[_ pid] (failing)
+        ref (actor/monitor pid)]
+    (ask b "register(hole, spawn(fun F() -> receive {'$gen_call', _, _} -> {inbox, '" us "'} ! asked, F() end end))")
+    (ask b "spawn(fun() -> shell ! {lost, catch gen_server:call(" (at "failing") ", far, infinity)} end)")
+    (actor/spawn #(! :inbox [:lost (reason-of (fn [] (gs/call [:hole them] :x {:timeout :infinity})))]))
+    (is (= [:asked :asked] [(got) (got)]))
+    (quietly
+      (fn []
+        (erlang/disconnect them)
+        (is (= #{[:lost [:nodedown them]] [:DOWN ref [:nodedown them]]}
+               (set (map (fn [[word x _ _ [why]]] (if (= :DOWN word) [word x why] [word x])) [(got) (got)]))))))
+    (is (str/starts-with? (ask b "receive {lost, Lost} -> Lost end") (str "{'EXIT',{{nodedown,'" us "'},{gen_server,call,")))
+    (is (= [:nodedown "x@127.0.0.1"] (reason-of #(gs/call [:counter "x@127.0.0.1"] :next))))))
+
+(deftest failures-meet
+  (meeting
+    (fn [b]
+      (reasons-here-as-the-beam-has-them b)
+      (reasons-of-the-beam b)
+      (lost-nodes b))))
+
 ;; ---- state machines
 
 (defn- lamp

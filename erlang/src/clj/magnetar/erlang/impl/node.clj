@@ -43,7 +43,7 @@
 (defn- hold
   "Opens a node for the process that has started this one, and closes it at the end."
   [options starter opened]
-  (let [links (Links.)
+  (let [links (Links. (when (= :nil (:nil-as options)) :undefined))
         node (make options links)]
     (try
       (open node)

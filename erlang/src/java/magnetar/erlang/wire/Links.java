@@ -14,6 +14,7 @@ public final class Links implements Transport {
     private final Map<Connection, Link> links = new ConcurrentHashMap<>();
     private final List<Watcher> watchers = new CopyOnWriteArrayList<>();
     private final Ids ids = new Ids(this);
+    private final Object undefined;
 
     /**
      * Is told of connections, by the thread that begins and ends them: that a node is up before its first signal, and that it
@@ -27,8 +28,14 @@ public final class Links implements Transport {
         void down(String node);
     }
 
-    /** No connections yet. */
-    public Links() {}
+    /**
+     * No connections yet.
+     *
+     * @param undefined what the codec of the connections writes as the atom {@code undefined}
+     */
+    public Links(Object undefined) {
+        this.undefined = undefined;
+    }
 
     /** How the codec of the connections writes pids and references. */
     public Identities identities() {
@@ -77,6 +84,11 @@ public final class Links implements Transport {
     @Override
     public boolean isErlang() {
         return true;
+    }
+
+    @Override
+    public Object undefined() {
+        return undefined;
     }
 
     @Override

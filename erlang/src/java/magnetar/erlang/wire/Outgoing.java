@@ -10,7 +10,6 @@ import java.util.function.Consumer;
 import magnetar.etf.Codec;
 import magnetar.etf.Encoder;
 import magnetar.etf.Reference;
-import magnetar.kernel.process.Dialect;
 import magnetar.kernel.process.Outbox;
 import magnetar.kernel.process.Signal;
 
@@ -140,12 +139,21 @@ final class Outgoing {
         return id >= 0 ? (Object) id : new BigInteger(Long.toUnsignedString(id));
     }
 
-    /** The same, with a reason behind the control message. */
+    /** The same, with a reason behind the control message. One that cannot be written is replaced by the nearest that can. */
     private void withReason(Encoder e, Object reason, int op, Object... parts) {
         try {
             terms(e, new Object[] {reason}, op, parts);
         } catch (ExceptionInfo cannot) {
-            terms(e, new Object[] {Tuple.create(UNSENDABLE, Dialect.text(reason))}, op, parts);
+            withNearReason(e, reason, op, parts);
+        }
+    }
+
+    /** An atom may be missing for a name, such as the one that stands for null. Then the reason is text. */
+    private void withNearReason(Encoder e, Object reason, int op, Object... parts) {
+        try {
+            terms(e, new Object[] {Reasons.sendable(reason)}, op, parts);
+        } catch (ExceptionInfo cannot) {
+            terms(e, new Object[] {Reasons.text(reason)}, op, parts);
         }
     }
 

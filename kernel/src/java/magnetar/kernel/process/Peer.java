@@ -55,6 +55,10 @@ public final class Peer {
         return transport.isErlang();
     }
 
+    Object undefined() {
+        return transport.undefined();
+    }
+
     /** The connection, or null. */
     public Connection connection() {
         return connection;

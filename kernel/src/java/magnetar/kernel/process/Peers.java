@@ -220,6 +220,12 @@ public final class Peers {
         return peer != null && peer.isErlang();
     }
 
+    /** What is written as the atom {@code undefined} for the node of Erlang that the pid is of. */
+    public static Object undefined(Pid pid) {
+        Peer peer = of(pid);
+        return peer == null ? null : peer.undefined();
+    }
+
     /** The connected node of this name, or null. */
     public static Peer connected(String name) {
         for (Peer p : current().connected) {

@@ -33,6 +33,11 @@ public interface Transport {
         return false;
     }
 
+    /** What a transport to nodes of Erlang writes as the atom {@code undefined}: a keyword, or null. */
+    default Object undefined() {
+        return null;
+    }
+
     /**
      * Returns what a process does that another node asks for. If that is not allowed, throws an error, which is sent back
      * as the reason.
