@@ -4,6 +4,7 @@
 
 init({machine, Tell}) -> {ok, off, {Tell, 0}};
 init({tally, Tell}) -> {ok, {Tell, 0}};
+init({{tally, Tell}, {_, _}}) -> {ok, {Tell, 0}}; % after a swap
 init({supervisor, Flags, Children}) -> {ok, {Flags, Children}}.
 
 %% A machine that is switched on and off, and counts.

@@ -231,6 +231,12 @@
     (is (= [:error :bad-module] (ge/call events :another :count)))
     (is (= [:error :module-not-found] (ge/delete-handler events :another :bye)))
     (is (= [:bye 2] (ge/delete-handler events :erlang_behaviours :bye)))
+    (is (= :ok (ge/add-sup-handler events [:erlang_behaviours 1] [:tally [:inbox (keyword us)]])))
+    (is (= :ok (ge/swap-sup-handler events [:erlang_behaviours 1] :swap [:erlang_behaviours 2] [:tally [:inbox (keyword us)]])))
+    (is (= [:gen-event-EXIT [:erlang_behaviours 1]] (pop (got))) "it was swapped")
+    (is (= [:erlang_behaviours 2] (first (ge/which-handlers events))))
+    (is (= [:swap 0] (ge/delete-handler events [:erlang_behaviours 2] :swap)))
+    (is (= [:gen-event-EXIT [:erlang_behaviours 2] :normal] (got)))
     (is (= [:EXIT :undef] (let [[how [why]] (ge/add-handler events :no_such_module 1)] [how why])))
     (is (= :magnetar/bad-handler (misused #(ge/add-handler events tally 0))))
     (is (= :ok (ge/stop events)))
@@ -339,6 +345,7 @@
   (let [s [:counter them]]
     (is (= [:x 0] (sys/get-state s)))
     (is (= [:ok :no-statistics] (sys/statistics s :get)))
+    (is (= [:ok :ok :ok] [(sys/trace s true) (sys/trace s false) (sys/remove s :nothing)]))
     (is (= [:ok :ok :ok] [(sys/statistics s true) (sys/log s 5) (sys/suspend s)]))
     (is (= :late (gs/call s :next {:timeout 50 :else :late})))
     (is (= [:suspended :gen_server] ((juxt :status :module) (sys/get-status s))))
@@ -361,6 +368,7 @@
   (let [s (at "counter")]
     (is (= "0" (ask b "sys:get_state(" s ")")))
     (is (= "{ok,no_statistics}" (ask b "sys:statistics(" s ", get)")))
+    (is (= "[ok,ok]" (ask b "[sys:trace(" s ", true), sys:trace(" s ", false)]")))
     (is (= "[ok,ok,ok]" (ask b "[sys:statistics(" s ", true), sys:log(" s ", {true, 5}), sys:suspend(" s ")]")))
     (is (str/starts-with? (ask b "catch gen_server:call(" s ", next, 50)") "{'EXIT',{timeout,"))
     (is (= (str "{status,'" us "',counter,suspended,[\"State\",0]}")
