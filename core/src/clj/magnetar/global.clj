@@ -13,7 +13,8 @@
     (global/register-name [:cart 17] (self)) ;=> :yes
 
   Any value that all nodes can read is a name. The names are not the names of `magnetar.actor/register`: `!`
-  and calls know them as [:global name]. Without a `magnetar.cluster` they are known on this node only.
+  and calls know them as [:global name]. Without a `magnetar.cluster`, or a visible node of `magnetar.erlang`,
+  they are known on this node only.
 
   A name is free on all nodes when its process dies or its node is lost. While a cluster is cut in two, a name
   may be registered in both halves. When they meet, a resolver decides, and by default one of the two

@@ -16,8 +16,9 @@
   Values travel as `magnetar.etf` writes them with `:extensions false`: a keyword is an atom, a vector a
   tuple, a list a list, a string a binary.
 
-  The groups of `magnetar.pg` have members of all connected nodes. Not there yet: processes that one side
-  starts on the other, and `global`. The guide has the whole list.
+  The groups of `magnetar.pg` have members of all connected nodes. A visible node shares the names of
+  `magnetar.global` too. Not there yet: processes that one side starts on the other. The guide has the whole
+  list.
 
   Require it as `[magnetar.erlang :as erlang]`.
 
@@ -137,7 +138,8 @@
     :insecure     true allows a :bind outside of the loopback address without :tls
     :epmd         the port of EPMD on this machine and the others, or false for none. Default the
                   environment's ERL_EPMD_PORT, else 4369
-    :visible      true lets other nodes list this one. Default false, a hidden node, as a C node is
+    :visible      true lets other nodes list this one, connects it with all nodes that they know, and shares
+                  the names of `magnetar.global`. Default false, a hidden node, as a C node is
     :tick         net_ticktime: a connection that is silent for so many ms is closed. Default 60000
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
     :nil          the atom that nil is, :nil or :undefined. Default :nil, as in Elixir. The other one is a

@@ -3,11 +3,13 @@
   {:wakes false
    :limit 180000}
   (:require
-   [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor :refer [after receive]]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.beam :as beam :refer [ask end-beam limit-ms start-beam]]
    [magnetar.erlang.scripted :as scripted :refer [eventually]]
+   [magnetar.global :as global]
    [magnetar.pg :as pg]))
 
 (set! *warn-on-reflection* true)
@@ -15,6 +17,18 @@
 (def ^:private us "m@127.0.0.1")
 (def ^:private b-name "b@127.0.0.1")
 (def ^:private c-name "c@127.0.0.1")
+
+(def ^:private started
+  "The processes of a test."
+  (atom []))
+
+(defn- idle []
+  (let [pid (actor/spawn #(receive :end nil))]
+    (swap! started conj pid)
+    pid))
+
+(defn- end-all []
+  (run! #(actor/exit % :kill) (first (reset-vals! started []))))
 
 (defn- with-beams
   "Calls f with two BEAMs, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing."
@@ -29,6 +43,7 @@
             (scripted/running (merge {:cookie beam/cookie :epmd port} options) (atom [])
               (fn [] (actor/with-process {:name :inbox} (f b c))))
             (finally
+              (end-all)
               (end-beam b)
               (end-beam c))))
         (finally (beam/end epmd))))))
@@ -42,9 +57,6 @@
   "Does the BEAM come to answer so?"
   [beam answer & texts]
   (eventually #(= answer (apply ask beam texts))))
-
-(defn- idle []
-  (actor/spawn #(receive :end nil)))
 
 (defn- connect-all [b]
   (is (true? (erlang/connect b-name)))
@@ -134,3 +146,151 @@
       (is (eventually #(= 0 (count (pg/members :orders)))) "its members are lost with it, as in Erlang")
       (is (says? b "ok" "catch pg:join(orders, P)"))
       (is (eventually #(= 1 (count (pg/members :orders))))))))
+
+;; ---- global
+
+(defn- node-of
+  "The node of the process with the global name, as the BEAM knows it. `name` is text of Erlang."
+  [beam name]
+  (ask beam "(fun(undefined) -> none; (Pid) -> node(Pid) end)(global:whereis_name(" name "))"))
+
+(defn- quoted [node]
+  (str "'" node "'"))
+
+(deftest names-are-known-on-all-nodes
+  (with-beams {:visible true}
+    (fn [b c]
+      (let [[early late] [(idle) (idle)]]
+        (global/register-name :early early)
+        (connect-all b)
+        (ask b "P = spawn(fun F() -> receive {Q, X} -> Q ! {got, X}, F() end end), yes = global:register_name({price, 1}, P)")
+        (is (= :ok (global/sync)))
+        (is (= ["ok" "ok"] [(ask b "global:sync()") (ask c "global:sync()")]))
+        (is (= b-name (actor/node (global/whereis-name [:price 1]))))
+        (is (= [(quoted us) (quoted us)] [(node-of b "early") (node-of c "early")]))
+        (is (= :yes (global/register-name "late" late)))
+        (is (= [(quoted us) (quoted us)] [(node-of b "<<\"late\">>") (node-of c "<<\"late\">>")]))
+        (is (= :no (global/register-name [:price 1] late)))
+        (is (= :no (global/register-name (list :price 1) late)) "a list and a tuple are one name here")
+        (is (= "no" (ask c "global:register_name(early, self())")))
+        (! [:global [:price 1]] [(actor/self) 7])
+        (is (= [:got 7] (got)))
+        (is (= #{:early "late" [:price 1]} (set (global/registered-names))))
+        (is (= :yes (global/re-register-name :early late)))
+        (is (= "ok" (ask c "{ok, global:unregister_name({price, 1})}, ok")))
+        (is (nil? (global/whereis-name [:price 1])) "an unregistration waits for all")
+        (is (= "yes" (ask b "global:re_register_name(early, P)")))
+        (is (= b-name (actor/node (global/whereis-name :early))))
+        (is (= :ok (global/unregister-name :early)))
+        (is (= ["none" "none"] [(node-of b "early") (node-of c "early")]))
+        (actor/exit late :kill)
+        (is (says? b "[]" "global:registered_names()"))
+        (is (= "yes" (ask b "global:register_name(late, P)")))
+        (ask b "exit(P, kill)")
+        (is (eventually #(= [] (global/registered-names))))
+        (is (= "yes" (ask b "global:register_name(late, self())")))
+        (end-beam b)
+        (is (eventually #(nil? (global/whereis-name :late))))
+        (is (= :yes (global/register-name :late (idle))))
+        (is (= (quoted us) (node-of c "late")))
+        (is (str/includes? (try (global/register-name #{1} (idle)) (catch IllegalArgumentException e (ex-message e)))
+                           "cannot be registered in this cluster: "))
+        (is (true? (erlang/disconnect c-name)))
+        (is (eventually #(= "none" (node-of c "late"))))))))
+
+(deftest one-of-several-gets-a-name
+  (with-beams {:visible true}
+    (fn [b c]
+      (connect-all b)
+      (global/sync)
+      (let [register "[global:register_name(N, spawn(fun() -> receive x -> x end end)) || N <- lists:seq(1, 9)]"
+            answers [(future (ask b register)) (future (ask c register))]
+            _ (is (eventually #(global/whereis-name 1)))
+            ours (mapv #(global/register-name % (idle)) (range 9 0 -1))
+            counted (frequencies (mapcat #(re-seq #"yes|no" @%) answers))]
+        (is (< 0 (long (counted "yes" 0))))
+        (is (= 9 (+ (long (counted "yes" 0)) (long (get (frequencies ours) :yes 0)))))
+        (is (= (ask b "lists:sort([{N, node(global:whereis_name(N))} || N <- global:registered_names()])")
+               (ask c "lists:sort([{N, node(global:whereis_name(N))} || N <- global:registered_names()])")
+               (str "[" (str/join "," (for [n (range 1 10)] (str "{" n "," (quoted (actor/node (global/whereis-name n))) "}"))) "]")))
+        (is (= (set (range 1 10)) (set (global/registered-names))))))))
+
+(deftest locks-are-held-on-all-nodes
+  (with-beams {:visible true}
+    (fn [b _]
+      (connect-all b)
+      (is (= "true" (ask b "global:set_lock({stock, self()})")))
+      (is (false? (global/set-lock [:stock (actor/self)] {:retries 0})))
+      (is (= "true" (ask b "global:del_lock({stock, self()})")))
+      (is (true? (global/set-lock [:stock :me] {:retries 0})))
+      (is (= "false" (ask b "global:set_lock({stock, other}, [node() | nodes()], 0)")))
+      (is (true? (global/set-lock [:stock :me])))
+      (is (true? (global/del-lock [:stock :me])))
+      (is (= "false" (ask b "global:set_lock({stock, other}, [node() | nodes()], 0)")) "it was set twice")
+      (is (true? (global/del-lock [:stock :me])))
+      (is (= "done" (ask b "global:trans({stock, self()}, fun() -> done end)")))
+      (is (= :done (global/trans [:stock (actor/self)] (fn [] :done))))
+      (let [holder (actor/spawn #(do (global/set-lock [:stock :holder]) (! :inbox :locked) (receive :end nil)))]
+        (is (= :locked (got)))
+        (is (= "aborted" (ask b "global:trans({stock, self()}, fun() -> done end, [node() | nodes()], 0)")))
+        (actor/exit holder :kill)
+        (is (says? b "done" "global:trans({stock, self()}, fun() -> done end, [node() | nodes()], 0)")))
+      (ask b "true = global:set_lock({stock, self()})")
+      (end-beam b)
+      (is (eventually #(global/set-lock [:stock :me] {:retries 0})) "the lock of a lost node is free")
+      (is (true? (global/del-lock [:stock :me]))))))
+
+(deftest two-processes-with-one-name-are-resolved-when-nodes-meet
+  (doseq [[name kept] [[us b-name] ["a@127.0.0.1" "a@127.0.0.1"]]]
+    (with-beams {:visible true :name name}
+      (fn [b _]
+        (let [[killed told fine] (repeatedly idle)
+              notified (actor/spawn #(receive x (! :inbox x)))]
+          (global/register-name :exit killed)
+          (global/register-name :notify notified global/random-notify-name)
+          (global/register-name :both told global/notify-all-name)
+          (global/register-name :fine fine)
+          (ask b "P = spawn(fun F() -> receive x -> F() end end), yes = global:register_name(exit, P)")
+          (ask b "yes = global:register_name(notify, self(), fun global:random_notify_name/3)")
+          (ask b "Q = spawn(fun F() -> receive x -> F() end end), yes = global:register_name(both, Q, fun global:notify_all_name/3)")
+          (is (true? (erlang/connect b-name)))
+          (is (= :ok (global/sync)))
+          (is (= "ok" (ask b "global:sync()")))
+          (is (= [kept kept name] (map #(actor/node (global/whereis-name %)) [:exit :notify :fine])))
+          (is (= [(quoted kept) (quoted kept) (quoted name)] (map #(node-of b %) ["exit" "notify" "fine"])))
+          (is (= [nil "none"] [(global/whereis-name :both) (node-of b "both")]))
+          (if (= kept b-name)
+            (is (= [:global_name_conflict :notify] (got)))
+            (is (= "notify" (ask b "receive {global_name_conflict, N} -> N after 10000 -> none end"))))
+          (is (eventually #(= [(not= kept b-name) (quoted (= kept b-name))]
+                              [(actor/alive? killed) (quoted (ask b "is_process_alive(P)"))]))))))))
+
+(deftest a-visible-node-is-connected-with-all-nodes
+  (with-beams {:visible true}
+    (fn [b c]
+      (is (says? b (str "['" c-name "']") "net_adm:ping('" c-name "'), nodes()"))
+      (is (= "ok" (ask b "global:sync()")))
+      (is (true? (erlang/connect b-name)))
+      (is (eventually #(= [b-name c-name] (erlang/nodes))) "b tells of c")
+      (is (= ["ok" "ok" :ok] [(ask b "global:sync()") (ask c "global:sync()") (global/sync)]))
+      (is (= "yes" (ask c "global:register_name(c, self())")))
+      (is (= [[b-name c-name] c-name] [(erlang/nodes) (actor/node (global/whereis-name :c))]))
+      (testing "prevent_overlapping_partitions, which is on"
+        (is (= "true" (ask b "erlang:disconnect_node('" c-name "')")))
+        (is (eventually #(not= [b-name c-name] (erlang/nodes))) "this node stays with one of the two at most")
+        (is (true? (erlang/connect b-name)))
+        (is (true? (erlang/connect c-name)))
+        (is (eventually #(= [b-name c-name] (erlang/nodes))))))))
+
+(deftest a-hidden-node-takes-no-part-in-global
+  (with-beams {}
+    (fn [b c]
+      (connect-all b)
+      (is (= "ok" (ask b "global:sync()")) "nothing waits for it")
+      (is (nil? (actor/whereis :global_name_server)))
+      (is (= "yes" (ask b "global:register_name(price, self())")))
+      (is (nil? (global/whereis-name :price)))
+      (is (= :yes (global/register-name :price (actor/self))))
+      (is (= (quoted b-name) (node-of c "price")))
+      (is (= [b-name c-name] (erlang/nodes)))
+      (global/unregister-name :price))))

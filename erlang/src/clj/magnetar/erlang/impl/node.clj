@@ -29,8 +29,12 @@
 
 ;; ---- the process of the sockets
 
-(defn- make ^Node [{:keys [^Settings settings nil-as]} ^Links links]
-  (Node. settings links (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})))
+(defn- make
+  "The node, not open yet, with its :links and its :codec."
+  [{:keys [^Settings settings nil-as]}]
+  (let [links (Links. (when (= :nil nil-as) :undefined))
+        codec (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})]
+    {:links links :codec codec :node (Node. settings links codec)}))
 
 (defn- open [^Node node]
   (try
@@ -43,11 +47,10 @@
 (defn- hold
   "Opens a node for the process that has started this one, and closes it at the end."
   [options starter opened]
-  (let [links (Links. (when (= :nil (:nil-as options)) :undefined))
-        node (make options links)]
+  (let [{:keys [node] :as made} (make options)]
     (try
       (open node)
-      (! starter [opened node links])
+      (! starter [opened made])
       (receive
         :stop nil
         [:EXIT starter _] nil)
@@ -60,12 +63,12 @@
   (let [opened (actor/make-ref)
         holder (actor/spawn-opt hold options (self) opened {:link true :trap-exit true})]
     (receive
-      [opened node links] [:ok {:holder holder
-                                :services (services/start-all (assoc options :links links))
-                                :watchers (watchers/begin links)
-                                :watching {} ; from a process to the monitor of it
-                                :node node
-                                :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
+      [opened made] [:ok {:holder holder
+                          :services (services/start-all (merge options made))
+                          :watchers (watchers/begin (:links made))
+                          :watching {} ; from a process to the monitor of it
+                          :node (:node made)
+                          :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
       [:EXIT holder why] [:error why])))
 
 (defn- answer-with

@@ -1,9 +1,11 @@
 (ns magnetar.erlang.impl.nodes
-  "Messages to a service about nodes that come and go."
+  "What services have in common: messages about nodes that come and go, names of nodes as atoms, and messages that wait for no room."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang Keyword)
    (magnetar.erlang.wire Links Links$Watcher)
    (magnetar.kernel.process Send)))
 
@@ -15,3 +17,18 @@
   (.watch links (reify Links$Watcher
                   (up [_ node visible?] (Send/signal pid [:nodeup node visible?]))
                   (down [_ node] (Send/signal pid [:nodedown node])))))
+
+(defn to-atom
+  "The name of a node as other nodes have it."
+  [^String node]
+  (Keyword/intern nil node))
+
+(defn to-name
+  "The name of a node of an atom."
+  [node]
+  (subs (str node) 1))
+
+(defn tell
+  "Sends the message to a pid or name, unless its node is not connected. Never waits, so no slow node holds others up."
+  [to message]
+  (Send/signal (address/target to) message))

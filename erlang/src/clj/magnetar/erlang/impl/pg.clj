@@ -20,7 +20,6 @@
   (:require
    [magnetar.actor :as actor :refer [self]]
    [magnetar.erlang.impl.nodes :as connections]
-   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.groups :as groups]
@@ -28,7 +27,7 @@
    [magnetar.impl.runtime])
   (:import
    (magnetar.erlang.wire Settings)
-   (magnetar.kernel.process Pid Send)))
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,16 +37,11 @@
 
 ;; ---- sending
 
-(defn- send-to
-  "Sends the message, unless the node is not connected. Never waits."
-  [to message]
-  (Send/signal (address/target to) message))
-
 (defn- send-change
   "Tells the peer of a change. A group that has no term is reported and stays on this node, with each of its changes."
   [peer [verb group pids]]
   (try
-    (send-to peer (case verb
+    (connections/tell peer (case verb
                     :join [:join (self) group (list* pids)]
                     :leave [:leave (self) (list* pids) (list group)]))
     (catch RuntimeException e
@@ -60,13 +54,13 @@
   "Tells the peer the pairs: at once, or one by one if a group has no term."
   [peer pairs]
   (try
-    (send-to peer (sync-message pairs))
+    (connections/tell peer (sync-message pairs))
     (catch RuntimeException _
-      (send-to peer (sync-message []))
+      (connections/tell peer (sync-message []))
       (run! (fn [[group pids]] (send-change peer [:join group pids])) pairs))))
 
 (defn- discover [to]
-  (send-to to [:discover (self)]))
+  (connections/tell to [:discover (self)]))
 
 (defn- tell-changes
   "Tells each peer that has got a sync what has changed; returns the local members at that time."

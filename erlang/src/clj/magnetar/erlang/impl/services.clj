@@ -2,6 +2,7 @@
   "The processes of a node that BEAMs expect at each node, under the names that they have in Erlang."
   {:no-doc true}
   (:require
+   [magnetar.erlang.impl.global :as global]
    [magnetar.erlang.impl.pg :as pg]
    [magnetar.gen-server :as gs]))
 
@@ -19,8 +20,9 @@
 ;; ---- all of them
 
 (def ^:private all
-  "From the name of a service to its callbacks. `init` gets the options of the node, and its :links."
-  {:net_kernel net-kernel
+  "From the name of a service to its callbacks. `init` gets the options of the node, its :node, :links and :codec."
+  {:global_name_server global/callbacks
+   :net_kernel net-kernel
    :pg pg/callbacks})
 
 (defn start-all
@@ -29,6 +31,7 @@
   [options]
   (into #{}
         (keep (fn [[name callbacks]]
-                (let [[how pid] (gs/start-link callbacks options {:name name})]
-                  (when (= :ok how) pid))))
+                (let [started (gs/start-link callbacks options {:name name})]
+                  (when (and (vector? started) (= :ok (first started))) ; a hidden node has no :global_name_server
+                    (second started)))))
         all))

@@ -342,6 +342,18 @@ public final class Node {
         return link != null;
     }
 
+    /** Ends the connection with the node, if there is one, without a wait. The log tells why. */
+    public void drop(String name, String why) {
+        Link link;
+        synchronized (this) {
+            link = links.get(name);
+        }
+        if (link != null) {
+            log.warn("The connection with the node " + name + " is closed, because " + why + ".");
+            link.close();
+        }
+    }
+
     // --- the end -----------------------------------------------------------------------------------------------------
 
     /** Ends all of it. What waits to be sent is sent, for some seconds at most. Returns when links and monitors have fired. */
