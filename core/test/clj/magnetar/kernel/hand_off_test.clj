@@ -14,16 +14,16 @@
 (def ^:private off "-Dmagnetar.hand-off=false")
 
 (deftest one-plainly-parked-fiber-is-handed-over-between-two-parks-and-ends-before-its-waker-has-computed-for-a-second
-  (green? 40 "hand-off-targets" "hand-off-bound"))
+  (green? 60 "hand-off-targets" "hand-off-bound"))
 
 (deftest nobody-sleeps-on-in-either-way
   (green? 60 "hand-off-lost" "hand-off-ring")
   (green? 60 off "hand-off-lost" "hand-off-ring" "mailbox-wake-up"))
 
 (deftest whoever-comes-from-outside-has-its-turn-among-those-that-hand-each-other-over
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0"
+  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0"
           "hand-off-fair" "hand-off-together" "hand-off-outside" "timers-in-backlog-of-one-carrier")
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
+  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"

@@ -7,12 +7,12 @@
    [magnetar.kernel.checks :as checks :refer [green?]]))
 
 (deftest no-fiber-loses-a-wake-up-by-being-read-and-what-is-read-of-it-is-its-own
-  (green? 40 "stacks-read"))
+  (green? 60 "stacks-read"))
 
 (deftest it-is-so-on-one-carrier-and-with-other-collectors
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "stacks-read")
-  (green? 40 "-XX:+UseZGC" "stacks-read")
-  (green? 40 "-XX:+UseSerialGC" "stacks-read"))
+  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "stacks-read")
+  (green? 60 "-XX:+UseZGC" "stacks-read")
+  (green? 60 "-XX:+UseSerialGC" "stacks-read"))
 
 (deftest the-check-finds-a-reader-that-forgets-who-woke-the-fiber
   (let [{:keys [exit out]} (checks/run 60 "-Xmx600m" "-Dmagnetar.check.seconds=3" "-Dmagnetar.check.meeting=500"

@@ -34,7 +34,7 @@
 (defn- run
   "The lines that the compiled program prints, with its exit code in front. The options are the JVM's."
   [classes & options]
-  (let [{:keys [exit out]} (apply child/run [] 30 (concat ["--module-path" (str kernel ":" classes)] options ["-m" "orders/orders.Main"]))]
+  (let [{:keys [exit out]} (apply child/run [] 60 (concat ["--module-path" (str kernel ":" classes)] options ["-m" "orders/orders.Main"]))]
     (into [exit] (str/split-lines out))))
 
 (def ^:private printed

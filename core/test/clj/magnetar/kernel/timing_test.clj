@@ -9,19 +9,19 @@
    (magnetar.kernel.time Durations)))
 
 (deftest timers-fire-in-order-over-all-levels-never-early-and-none-is-forgotten
-  (green? 30 "wheel-on-clock" "never-early"))
+  (green? 60 "wheel-on-clock" "never-early"))
 
 (deftest an-earlier-timer-wakes-the-timer-thread-and-an-idle-one-sleeps-without-limit
-  (green? 30 "earlier-timer" "idle"))
+  (green? 60 "earlier-timer" "idle"))
 
 (deftest the-wheel-holds-no-timer-of-a-wait-that-ended-and-no-timeout-channel-that-nobody-waits-on
-  (green? 30 "released"))
+  (green? 60 "released"))
 
 (deftest a-timeout-channel-that-waiters-share-keeps-its-timer-while-one-is-left
-  (green? 30 "shared-timeout"))
+  (green? 60 "shared-timeout"))
 
 (deftest code-of-the-program-never-runs-on-the-timer-thread
-  (green? 20 "not-on-timer-thread"))
+  (green? 60 "not-on-timer-thread"))
 
 (deftest a-duration-is-milliseconds-a-duration-or-infinity
   (is (= 5000000 (Durations/nanos 5)))
@@ -38,6 +38,6 @@
     (is (thrown-with-msg? IllegalArgumentException #"A duration is a number of milliseconds" (Durations/nanos wrong)))))
 
 (deftest an-instant-too-far-to-count-is-never
-  (green? 20 "durations")
+  (green? 60 "durations")
   (is (= Durations/INFINITE (Durations/deadline 1000 (dec Durations/INFINITE))))
   (is (= 5 (Durations/deadline -5 10))))

@@ -120,7 +120,7 @@ final class Life {
                 }
             });
         }
-        require(flooding.await(10, TimeUnit.SECONDS), "the loops run");
+        require(flooding.await(Support.LIMIT_NANOS, TimeUnit.NANOSECONDS), "the loops run");
         Channel<Integer> quiet = Channel.rendezvous();
         CountDownLatch progress = new CountDownLatch(20);
         Fibers.start("quiet", Fibers.Hold.STRONG, () -> {
@@ -132,15 +132,16 @@ final class Life {
                 throw new AssertionError(e);
             }
         });
+        long limit = Math.max(5 * Harness.SECOND, Support.LIMIT_NANOS / 2);
         long begin = System.nanoTime();
         boolean taken = true;
         for (int i = 0; i < 20 && taken; i++) {
-            taken = Boolean.TRUE.equals(quiet.sendWithin(i, 5_000_000_000L));
+            taken = Boolean.TRUE.equals(quiet.sendWithin(i, limit));
         }
-        boolean made = progress.await(5, TimeUnit.SECONDS);
+        boolean made = progress.await(limit, TimeUnit.NANOSECONDS);
         stop.set(true);
         require(made, "among " + loops + " flooded loops the quiet fiber made " + (20 - progress.getCount()) + " of 20 steps");
-        require(System.nanoTime() - begin < 4_000_000_000L, "the quiet fiber needed " + (System.nanoTime() - begin) / 1_000_000 + " ms");
+        require(System.nanoTime() - begin < limit / 5 * 4, "the quiet fiber needed " + (System.nanoTime() - begin) / 1_000_000 + " ms");
         quiet.close();
     }
 

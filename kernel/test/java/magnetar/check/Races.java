@@ -402,7 +402,7 @@ final class Races {
         Support.until("the clean-up waits", () -> Support.parked(victim));
         fiber.get().cancel(new Cause.Cancel(null));
         Support.until("it has met the interrupt", () -> !victim.isAlive() || !victim.isInterrupted() && Support.parked(victim));
-        require(c.sendWithin("cleaned", 3_000_000_000L) == Boolean.TRUE, "the clean-up waits on");
+        require(c.sendWithin("cleaned", Support.LIMIT_NANOS) == Boolean.TRUE, "the clean-up waits on");
         Support.join(victim);
         require("cleaned, then cancelled".equals(seen.get()), "the clean-up saw: " + seen);
     }

@@ -86,7 +86,7 @@ final class Timing {
             probes.add(new Probe(Environment.REAL, System.nanoTime() + chance.nextInt(300_000_000), fired));
             wheel.add(probes.get(i));
         }
-        require(fired.await(3, TimeUnit.SECONDS), fired.getCount() + " timers were forgotten");
+        require(fired.await(Support.LIMIT_NANOS, TimeUnit.NANOSECONDS), fired.getCount() + " timers were forgotten");
         for (Probe p : probes) {
             require(p.firedAt.get() >= p.due, "a timer expired " + (p.due - p.firedAt.get()) + " ns early");
         }
@@ -95,12 +95,12 @@ final class Timing {
     /** A timer due before the one that the thread sleeps for wakes the thread. */
     static void earlierTimer() throws Exception {
         Wheel wheel = Wheel.of(Environment.REAL);
-        Probe far = new Probe(Environment.REAL, System.nanoTime() + 20_000_000_000L, new CountDownLatch(1));
+        Probe far = new Probe(Environment.REAL, System.nanoTime() + 2 * Support.LIMIT_NANOS, new CountDownLatch(1));
         wheel.add(far);
         Support.until("the timer thread sleeps", () -> sleeping(Thread.State.TIMED_WAITING));
         Probe near = new Probe(Environment.REAL, System.nanoTime() + 10_000_000, new CountDownLatch(1));
         wheel.add(near);
-        require(near.fired.await(3, TimeUnit.SECONDS), "the earlier timer waits for the later one");
+        require(near.fired.await(Support.LIMIT_NANOS, TimeUnit.NANOSECONDS), "the earlier timer waits for the later one");
         require(wheel.cancel(far) && !wheel.cancel(near), "what has expired cannot be cancelled, what waits can");
     }
 
@@ -131,7 +131,8 @@ final class Timing {
             clock.thread();
             require(probes.get(i).fired.getCount() == 1, "the timer of " + after[i] + " ms expired early");
             clock.advance(1);
-            require(probes.get(i).fired.await(2, TimeUnit.SECONDS), "the timer of " + after[i] + " ms was forgotten");
+            boolean fired = probes.get(i).fired.await(Support.LIMIT_NANOS, TimeUnit.NANOSECONDS);
+            require(fired, "the timer of " + after[i] + " ms was forgotten");
         }
         require(wheel.size() == 0, "the wheel is empty");
     }
