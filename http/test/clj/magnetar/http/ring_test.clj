@@ -109,7 +109,7 @@
   (let [sockets (promise)
         failed (channel/chan {:size 2000})
         message (apply str (repeat 1000000 "x"))]
-    (with-server [server (fn [_] (http/websocket (listener (log) #(deliver sockets %)) {:send-timeout 200})) nil]
+    (with-server [server (fn [_] (http/websocket (listener (log) #(deliver sockets %)) {:send-timeout 2000})) nil]
       (with-open [_ (open-raw server)]
         (let [socket (value-of sockets)]
           (dotimes [_ 200]

@@ -374,7 +374,7 @@
                                                                (deliver sent (loop [n 0]
                                                                                (if (ws/send socket message) (recur (inc n)) [n (ws/open? socket)]))))
                                                     :on-close (fn [_ code _] (deliver closed code))}
-                                                   {:send-timeout 200})) nil]
+                                                   {:send-timeout 2000})) nil]
         (with-open [_ (open-raw server)]
           (let [[n open?] (value-of sent)]
             (is (false? open?))
@@ -385,7 +385,7 @@
 
 (deftest senders-wait-for-a-client-that-does-not-read-and-nothing-piles-up
   (let [sockets (atom nil)]
-    (with-server [server (fn [_] (http/websocket {:on-open #(reset! sockets %)} {:send-timeout 500})) nil]
+    (with-server [server (fn [_] (http/websocket {:on-open #(reset! sockets %)} {:send-timeout 2000})) nil]
       (with-open [_ (open-raw server)]
         (is (eventually @sockets))
         (let [message (apply str (repeat 1000000 "x"))
