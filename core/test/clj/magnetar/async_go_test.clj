@@ -164,9 +164,9 @@
         (.countDown spinning)
         (while (not (.get stop)) (Thread/onSpinWait))))
     (.await spinning)
-    (let [begin (System/nanoTime)]
-      (is (= 1 (taken (a/go (a/<! (a/go 1))))))
-      (is (< (quot (- (System/nanoTime) begin) 1000000) 2000)))
+    (is (eventually (let [begin (System/nanoTime)] ; another program may hold one up
+                      (is (= 1 (taken (a/go (a/<! (a/go 1))))))
+                      (< (quot (- (System/nanoTime) begin) 1000000) 2000))))
     (.set stop true)))
 
 (defn- flood
