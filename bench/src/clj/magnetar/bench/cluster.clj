@@ -120,7 +120,7 @@
   (let [before (machine/facts)
         pairs (systems/present)
         workloads (workloads options)
-        [rounds downs seconds n-kills] (if quick [1 100 1 1] [10 500 4 3])
+        [rounds downs seconds n-kills] (if quick [1 100 1 1] [6 500 4 3])
         found (systems/with-started pairs
                 (fn [pairs]
                   (warm-up pairs workloads downs seconds)
