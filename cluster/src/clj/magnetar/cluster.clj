@@ -18,8 +18,8 @@
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
   node] is a name on a node. Links and monitors fire with :noconnection when a node is lost.
 
-  A node listens on the loopback address unless :bind says otherwise. Outside of it TLS is required,
-  unless :insecure is true. A node without the cookie is not let in.
+  A node listens on the loopback address unless :bind says otherwise. To listen or to dial outside of it
+  requires TLS, unless :insecure is true. A node without the cookie is not let in.
 
   Groups of `magnetar.pg`, names of `magnetar.global` and registries of `magnetar.registry` with {:nodes :all}
   span the nodes. Supervisors of `magnetar.task.supervisor` start tasks for other nodes, and
@@ -188,7 +188,8 @@
     :multicast    instead of :peers, host:port, at which nodes find each other by UDP
     :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
                   the authority of all nodes' certificates; or a javax.net.ssl.SSLContext. It is TLS 1.3
-    :insecure     true allows a :bind outside of the loopback address without :tls
+    :insecure     true allows plain text, without :tls: a :bind, :advertise or :peers outside of the loopback
+                  address, :dns and :multicast
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
                   every so often. Default {:after 8000 :every 2000}
     :spawnable    a set of vars that other nodes may start processes and tasks with: by `spawn`, and by

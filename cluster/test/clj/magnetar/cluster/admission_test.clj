@@ -264,7 +264,7 @@
 (deftest a-forged-view-by-multicast-changes-nothing
   (let [port (with-open [socket (DatagramSocket. 0)] (.getLocalPort socket))
         group (InetSocketAddress. (InetAddress/getByName "232.5.5.6") (int port))
-        adjust #(Settings/.multicast % group)]
+        adjust #(doto ^Settings % (.multicast group) (.insecure true))]
     (with-refusals
       (with-nodes [a (node "a" :adjust adjust)]
         (let [channel (foreign (place (:address a)))
@@ -280,6 +280,33 @@
           (with-nodes [_ (node "b" :adjust adjust)]
             (await-view a ["a" "b"])
             (is (> 1000 (number)))))))))
+
+;; --- what leaves the machine
+
+(defn- dial-of
+  "Dials an address with the sockets that JGroups gets in a node; returns the message of the error."
+  [node host port]
+  (with-open [socket (.createSocket (.getSocketFactory (.getTransport (.getProtocolStack (channel-of node)))) "test")]
+    (try
+      (.connect socket (InetSocketAddress. ^String host (int port)) 1000)
+      (catch IOException e (ex-message e)))))
+
+(deftest no-node-dials-another-machine-in-plain-text
+  (with-refusals
+    (with-nodes [a (node "a")]
+      (is (= "It would be plain text." (dial-of a "192.0.2.1" 7800)))
+      (is (= ["The node at 192.0.2.1:7800 was not dialed, since it is outside of the loopback address. Give this node :tls, or :insecure true in a network that you trust."]
+             @refusals)))))
+
+(deftest the-first-failed-dial-of-a-peer-is-logged
+  (let [port (with-open [socket (ServerSocket. 0)] (.getLocalPort socket))
+        about-peer (fn [lines] (filter #(str/starts-with? % (str "The peer at 127.0.0.1:" port " does not answer (")) lines))]
+    (with-refusals
+      (with-nodes [a (node "a" :peers [(str "127.0.0.1:" port)] :discover alone-ms)]
+        (waited refusals #(seq (about-peer %)))
+        (is (some? (dial-of a "127.0.0.1" port)))
+        (is (some? (dial-of a "127.0.0.1" (inc port))))
+        (is (= 1 (count @refusals)) "not the next one, nor one to another address")))))
 
 ;; --- TLS
 

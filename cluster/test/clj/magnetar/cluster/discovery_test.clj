@@ -18,7 +18,7 @@
 
 (deftest nodes-find-each-other-by-multicast
   (let [group (InetSocketAddress. (InetAddress/getByName "232.5.5.5") (int (free-port)))
-        adjust #(Settings/.multicast % group)]
+        adjust #(doto ^Settings % (.multicast group) (.insecure true))]
     (with-nodes [a (node "a" :adjust adjust)
                  b (node "b" :adjust adjust :discover 5000)]
       (run! #(await-view % ["a" "b"]) [a b]))))
@@ -71,6 +71,7 @@
       (fn [settings]
         (doto ^Settings settings
           (.bind (InetAddress/getByName (str "127.0.0." number)) port)
+          (.insecure true)
           (.dns "nodes.magnetar.test" (str "127.0.0.1:" (.getLocalPort names))))))))
 
 (deftest nodes-find-each-other-by-dns

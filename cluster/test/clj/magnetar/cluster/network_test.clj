@@ -8,8 +8,9 @@
                                      with-nodes]])
   (:import
    (java.io IOException)
-   (java.net InetAddress)
+   (java.net InetAddress InetSocketAddress)
    (java.util.concurrent CountDownLatch)
+   (javax.net.ssl SSLContext)
    (magnetar.cluster.impl JGroupsNetwork Settings)
    (magnetar.kernel.network Network)))
 
@@ -187,11 +188,30 @@
       (is (thrown-with-msg? IOException #"Cannot listen at 127.0.0.1:\d+ \(.*\): take an address of this machine and a port that is free"
                             (node "b" :port port))))))
 
+(defn- made [f]
+  (JGroupsNetwork. (doto (settings "a" {}) f)))
+
+(def ^:private elsewhere (InetAddress/getByName "192.0.2.1"))
+
+(defn- at-port ^InetSocketAddress [^InetAddress address]
+  (InetSocketAddress. address 7500))
+
 (deftest settings-that-do-not-fit-together-are-refused
-  (let [made (fn [f] (JGroupsNetwork. (doto (settings "a" {}) f)))]
-    (are [pattern f] (thrown-with-msg? IllegalArgumentException pattern (made f))
-      #"outside of the loopback address, needs TLS.*:insecure true" #(Settings/.bind % (InetAddress/getByName "192.0.2.1") 0)
-      #"wildcard address 0.0.0.0.*name one address of this machine" #(Settings/.bind % (InetAddress/getByName "0.0.0.0") 0)
-      #"silent for 1000 ms.*every 600 ms" #(Settings/.detect % 1000 600)
-      #"by peers, by multicast or by DNS: choose one" #(doto ^Settings % (.dns "nodes.test" nil) (.multicast (java.net.InetSocketAddress. "239.1.1.1" 7500))))
-    (is (some? (made #(doto ^Settings % (.bind (InetAddress/getByName "192.0.2.1") 0) (.insecure true)))))))
+  (are [pattern f] (thrown-with-msg? IllegalArgumentException pattern (made f))
+    #"wildcard address 0.0.0.0.*name one address of this machine" #(Settings/.bind % (InetAddress/getByName "0.0.0.0") 0)
+    #"silent for 1000 ms.*every 600 ms" #(Settings/.detect % 1000 600)
+    #"by peers, by multicast or by DNS: choose one" #(doto ^Settings % (.dns "nodes.test" nil) (.multicast (at-port (InetAddress/getByName "239.1.1.1"))))
+    #"The peer 192.0.2.1:7500 cannot dial a node that listens at 127.0.0.1: give :bind .* or .* :advertise\."
+    #(doto ^Settings % (.peers [(at-port elsewhere)]) (.insecure true))))
+
+(deftest plain-text-leaves-the-machine-only-if-that-is-allowed
+  (doseq [[how f] {"listens at 192.0.2.1, outside" #(doto ^Settings % (.bind elsewhere 0))
+                   "others dial at 192.0.2.1:7500, outside" #(doto ^Settings % (.advertise (at-port elsewhere)))
+                   "dials the peer 192.0.2.1:7500, outside" #(doto ^Settings % (.peers [(at-port elsewhere)]) (.advertise (at-port (InetAddress/getLoopbackAddress))))
+                   "finds the others by DNS, which may be outside" #(doto ^Settings % (.dns "nodes.test" nil))
+                   "finds the others by multicast, which may be outside" #(doto ^Settings % (.multicast (at-port (InetAddress/getByName "239.1.1.1"))))}]
+    (testing how
+      (is (= (str "A node that " how " of the loopback address, needs TLS. If the network is trusted, allow it with :insecure true.")
+             (try (made f) (catch IllegalArgumentException e (ex-message e)))))
+      (is (some? (made #(doto ^Settings % f (.insecure true)))))
+      (is (some? (made #(doto ^Settings % f (.tls (SSLContext/getDefault)))))))))

@@ -156,6 +156,10 @@ Process " (pid a) " has ended.") (asked "cluster" "stop" name)))
       "magnetar: run --advertise is an address with a port that is not 0; this is \"10.0.0.1:0\"." (conj good "--advertise" "10.0.0.1:0")
       "magnetar: A node that listens at 10.0.0.1, outside of the loopback address, needs TLS. If the network is trusted, allow it with --insecure."
       (conj good "--bind" "10.0.0.1:0")
+      "magnetar: A node that dials the peer 10.0.0.1:7800, outside of the loopback address, needs TLS. If the network is trusted, allow it with --insecure."
+      (conj good "--join" "10.0.0.1:7800")
+      "magnetar: The peer 10.0.0.1:7800 cannot dial a node that listens at 127.0.0.1: give --bind an address of this machine that the peer can dial, or give such an address to --advertise."
+      (conj good "--insecure" "--join" "10.0.0.1:7800")
       "magnetar: run takes --join or --dns, and not both." (conj good "--join" "127.0.0.1:1" "--dns" "shop")
       "magnetar: run --join needs a value, and this is \"--insecure\"." (conj good "--join" "--insecure"))))
 

@@ -38,10 +38,10 @@ final class ProvenSocket extends Socket {
     /** Connects, and returns when both sides have proven themselves. */
     @Override
     public void connect(SocketAddress endpoint, int timeout) throws IOException {
-        super.connect(endpoint, timeout);
         InetSocketAddress place = (InetSocketAddress) endpoint;
         String dialed = ProvenSockets.text(place.getAddress(), place.getPort());
         try {
+            reach(place, timeout, dialed);
             prove(() -> {
                 byte[] binding = secure(true);
                 sockets.handshake.dial(getInputStream(), getOutputStream(), dialed, binding);
@@ -49,6 +49,28 @@ final class ProvenSocket extends Socket {
         } catch (IOException e) {
             log(e, "The node at " + dialed + " was not joined, since ",
                     ". Both nodes need the same cookie, the same name of the cluster, and TLS or not alike.");
+            throw e;
+        }
+    }
+
+    /**
+     * Connects, and never in plain text outside of the loopback address. The settings were checked for that, and another
+     * node may tell further addresses.
+     */
+    private void reach(InetSocketAddress place, int timeout, String dialed) throws IOException {
+        if (!sockets.mayLeaveMachine && !place.getAddress().isLoopbackAddress()) {
+            close();
+            sockets.refusals.log("The node at " + dialed + " was not dialed, since it is outside of the loopback address."
+                    + " Give this node :tls, or :insecure true in a network that you trust.");
+            throw new IOException("It would be plain text.");
+        }
+        boolean first = sockets.isFirstDial(dialed);
+        try {
+            super.connect(place, timeout);
+        } catch (IOException e) {
+            if (first) {
+                sockets.refusals.log("The peer at " + dialed + " does not answer (" + e.getMessage() + "). This node goes on dialing it.");
+            }
             throw e;
         }
     }

@@ -5,6 +5,9 @@ import java.net.Inet6Address;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 import javax.net.ssl.SSLContext;
 import org.jgroups.util.DefaultSocketFactory;
 
@@ -17,16 +20,22 @@ final class ProvenSockets extends DefaultSocketFactory {
     final Refusals refusals = new Refusals();
     final SSLContext tls;
     final long handshakeMillis;
+    final boolean mayLeaveMachine;
     final ProvingServerSocket server;
 
     /** The address that other nodes dial. */
     final String advertised;
+
+    private final Set<String> undialed; // peers of the settings, as text
 
     /** Listens at once; throws if that is not possible. */
     ProvenSockets(Settings settings) throws IOException {
         handshake = new Handshake(settings.cookie, settings.cluster);
         tls = settings.tls;
         handshakeMillis = settings.handshakeMillis;
+        mayLeaveMachine = settings.mayLeaveMachine();
+        undialed = settings.peers.stream().map(peer -> text(peer.getAddress(), peer.getPort()))
+                .collect(Collectors.toCollection(ConcurrentHashMap::newKeySet));
         server = new ProvingServerSocket(this, settings.address, settings.port);
         advertised = settings.advertised == null ? text(settings.address, server.getLocalPort())
                 : text(settings.advertised.getAddress(), settings.advertised.getPort());
@@ -36,6 +45,11 @@ final class ProvenSockets extends DefaultSocketFactory {
     static String text(InetAddress address, int port) {
         String host = address.getHostAddress().replaceFirst("%.*", "");
         return (address instanceof Inet6Address ? "[" + host + "]" : host) + ":" + port;
+    }
+
+    /** True if no dial of this peer of the settings has ended yet. Later ones fail also as nodes come and go, which is normal. */
+    boolean isFirstDial(String address) {
+        return undialed.remove(address);
     }
 
     void close() {

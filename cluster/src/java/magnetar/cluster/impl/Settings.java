@@ -60,7 +60,7 @@ public final class Settings {
         return this;
     }
 
-    /** True allows a node to listen outside of the loopback address without TLS. */
+    /** True allows a node to listen, and to dial others, outside of the loopback address without TLS. */
     public Settings insecure(boolean value) {
         insecure = value;
         return this;
@@ -126,10 +126,6 @@ public final class Settings {
             throw new IllegalArgumentException("A node cannot listen at the wildcard address "
                     + address.getHostAddress() + ", since the others need to know where it is: name one address of this machine.");
         }
-        if (!address.isLoopbackAddress() && tls == null && !insecure) {
-            throw new IllegalArgumentException("A node that listens at " + address.getHostAddress()
-                    + ", outside of the loopback address, needs TLS. If the network is trusted, allow it with :insecure true.");
-        }
         if (heartbeatMillis <= 0 || detectMillis < 2 * heartbeatMillis) {
             throw new IllegalArgumentException("A member that is silent for " + detectMillis + " ms cannot be told from"
                     + " one that sends something every " + heartbeatMillis + " ms: let the first be twice the second or more.");
@@ -143,5 +139,51 @@ public final class Settings {
                 throw new IllegalArgumentException("The peer " + peer.getHostString() + " has no address: correct its name.");
             }
         }
+        if (!mayLeaveMachine()) {
+            checkThatAllIsLocal();
+        }
+        checkThatPeersCanDial();
+    }
+
+    /** True if connections with other machines are allowed. */
+    boolean mayLeaveMachine() {
+        return tls != null || insecure;
+    }
+
+    private void checkThatAllIsLocal() {
+        if (!address.isLoopbackAddress()) {
+            refusePlainText("listens at " + address.getHostAddress() + ",");
+        }
+        if (advertised != null && !advertised.getAddress().isLoopbackAddress()) {
+            refusePlainText("others dial at " + shown(advertised) + ",");
+        }
+        for (InetSocketAddress peer : peers) {
+            if (!peer.getAddress().isLoopbackAddress()) {
+                refusePlainText("dials the peer " + shown(peer) + ",");
+            }
+        }
+        if (group != null || query != null) {
+            refusePlainText("finds the others by " + (group == null ? "DNS" : "multicast") + ", which may be");
+        }
+    }
+
+    private static void refusePlainText(String how) {
+        throw new IllegalArgumentException("A node that " + how + " outside of the loopback address, needs TLS."
+                + " If the network is trusted, allow it with :insecure true.");
+    }
+
+    /** A peer on another machine that is told a loopback address would dial itself. */
+    private void checkThatPeersCanDial() {
+        for (InetSocketAddress peer : peers) {
+            if (advertised == null && address.isLoopbackAddress() && !peer.getAddress().isLoopbackAddress()) {
+                throw new IllegalArgumentException("The peer " + shown(peer) + " cannot dial a node that listens at "
+                        + address.getHostAddress() + ": give :bind an address of this machine that the peer can dial, or give such"
+                        + " an address to :advertise.");
+            }
+        }
+    }
+
+    private static String shown(InetSocketAddress place) {
+        return place.getHostString() + ":" + place.getPort();
     }
 }
