@@ -1,6 +1,7 @@
 (ns magnetar.cluster.wire-test
   "Signals as bytes, and what a stream makes of other bytes."
   (:require
+   [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [spawn]]
    [magnetar.etf :as etf]
@@ -140,6 +141,32 @@
     (let [[^Signal$ExitLink s] (read-by (shallow) (written (Signal$ExitLink. far far deep)) 5)]
       (is (= :unreadable (first (.reason s))) "an exit signal has to arrive")
       (is (= 2 (count @told))))))
+
+(defn- signals-about
+  "A signal of each kind that names a process, for each of the names."
+  [own ref names]
+  (mapcat (fn [name]
+            [(Signal$Message. own name "x" nil)
+             (Signal$Monitor. own name ref)
+             (Signal$Demonitor. own name ref)
+             (Signal$Down. name own ref "x")])
+          names))
+
+(defn- renamed
+  "The bytes, with \"heard\" in place of \"known\": so no keyword is here before they are read."
+  ^bytes [^bytes bytes]
+  (.getBytes (str/replace (String. bytes "ISO-8859-1") "known" "heard") "ISO-8859-1"))
+
+(deftest a-name-is-read-also-after-too-many-keywords
+  (let [own (spawn (fn [] (actor/receive :never nil)))
+        ref (actor/make-ref)
+        told (atom [])
+        names (fn [word] (map #(keyword (str word "-of-the-wire-" %)) (range 20)))
+        bytes (renamed (apply written (signals-about own ref (names "known"))))
+        read (read-by (stream {:max-atoms 5} #(swap! told conj %)) bytes 65536)]
+    (is (= (signals-about own ref (names "heard")) read))
+    (is (= [] @told))
+    (actor/exit own :kill)))
 
 (deftest many-messages-that-cannot-be-read-are-told-of-a-few-times
   (let [far (.pid peer 1)

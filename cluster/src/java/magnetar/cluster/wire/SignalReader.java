@@ -25,6 +25,7 @@ final class SignalReader {
     private static final Keyword UNREADABLE = Keyword.intern("unreadable");
     private static final Keyword LEFT_OUT = Keyword.intern("left-out");
 
+    private final Codec codec;
     private final Decoder decoder;
     private final int largest;
     private final Consumer<Throwable> leftOut;
@@ -47,6 +48,7 @@ final class SignalReader {
      * @param leftOut is told why a message or a reason was left out
      */
     SignalReader(Codec codec, int largest, Consumer<Throwable> leftOut) {
+        this.codec = codec;
         this.decoder = new Decoder(codec);
         this.largest = largest;
         this.leftOut = leftOut;
@@ -132,9 +134,9 @@ final class SignalReader {
             case LINK -> new Signal.Link(pid(), pid());
             case UNLINK -> new Signal.Unlink(pid(), pid(), number());
             case UNLINK_ACK -> new Signal.UnlinkAck(pid(), pid(), number());
-            case MONITOR -> new Signal.Monitor(pid(), part(), ref());
-            case DEMONITOR -> new Signal.Demonitor(pid(), part(), ref());
-            case DOWN -> new Signal.Down(part(), pid(), ref(), reason());
+            case MONITOR -> new Signal.Monitor(pid(), subject(), ref());
+            case DEMONITOR -> new Signal.Demonitor(pid(), subject(), ref());
+            case DOWN -> new Signal.Down(subject(), pid(), ref(), reason());
             case SPAWN -> spawn();
             case SPAWN_REPLY -> new Signal.SpawnReply(pid(), ref(), reason());
         };
@@ -142,7 +144,7 @@ final class SignalReader {
 
     private Signal message() {
         Pid from = pidOrNull();
-        Object to = part();
+        Object to = subject();
         try {
             Object message = decode();
             return new Signal.Message(from, to, message, context());
@@ -209,10 +211,32 @@ final class SignalReader {
     }
 
     private Object part() {
+        Object part = part(decoder);
+        at = decoder.position();
+        return part;
+    }
+
+    private Object part(Decoder by) {
         try {
-            return decode();
+            return by.read(bytes, at, limit - at);
         } catch (ExceptionInfo e) {
             throw new BadStream("A signal cannot be read: " + e.getMessage(), e);
+        }
+    }
+
+    /**
+     * A pid, a reference or the name of a process. A name may be a keyword that this node does not know, after the
+     * other one has sent as many as it may. That must not end the connection. So such a name is read by a decoder that
+     * keeps nothing: no process here has it, and the keyword goes with the signal.
+     */
+    private Object subject() {
+        try {
+            return decode();
+        } catch (ExceptionInfo tooMany) {
+            Decoder other = new Decoder(codec);
+            Object subject = part(other);
+            at = other.position();
+            return subject;
         }
     }
 
