@@ -19,11 +19,11 @@
        (remove #(re-find #"/sim/|/Simulated\.java$" (str %)))
        (mapcat #(re-seq #"Simulated\.[a-zA-Z]+\(" (slurp %)))))
 
-;; Before there were fault points there were 98 calls, counted in the same way at 9307ab8. The ties to other nodes have added five fault points
+;; Before there were fault points there were 98 calls, counted in the same way at 9307ab8. The ties to other nodes have added six fault points
 ;; and fifteen calls.
 (deftest there-are-few
-  (is (<= (count (faults/in-source root)) 45))
-  (is (<= (+ (count (faults/in-source root)) (count (seam-calls))) 118)))
+  (is (<= (count (faults/in-source root)) 46))
+  (is (<= (+ (count (faults/in-source root)) (count (seam-calls))) 119)))
 
 ;; `bin/magnetar proofs` runs them.
 (deftest each-check-named-exists

@@ -300,6 +300,10 @@ public final class Connection {
         if (watcher != null) {
             Monitors.fire(watcher, m, why); // if it lists the monitor
         }
+        if (Fault.REMOTE_MONITOR_FIRES_AGAIN.isSeeded() && watcher != null && !down) {
+            Monitors.keep(watcher, m); // both lists still have it
+            return;
+        }
         watching.remove(ref);
     }
 

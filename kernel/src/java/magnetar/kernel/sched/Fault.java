@@ -61,7 +61,8 @@ public enum Fault {
     REMOTE_LINK_IGNORES_DEATH,
     CROSSING_LINK_SURVIVES_UNLINK,
     LINK_OUTLIVES_CONNECTION,
-    MONITOR_OUTLIVES_CONNECTION;
+    MONITOR_OUTLIVES_CONNECTION,
+    REMOTE_MONITOR_FIRES_AGAIN;
 
     private static final MutableCallSite SEEDED = new MutableCallSite(MethodHandles.constant(Fault.class, null));
     private static final MethodHandle NAME = SEEDED.dynamicInvoker();
