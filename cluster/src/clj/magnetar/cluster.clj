@@ -411,9 +411,9 @@
 
   The policy for a split brain decides, see `start`. A node that cannot tell returns false. So does one that
   is in no cluster. After a cut, a node outside the active side returns false within the :lease of `start`,
-  before another side may act. One exception: if the leader leaves by `stop` just then, both sides may return
-  true for up to a lease. Nothing is ended when this turns false, except singletons: ask again before each
-  action.
+  before another side may act. One exception: if the leader leaves by `stop` just then, or hands over since it
+  keeps no singleton, both sides may return true for up to a lease. Nothing is ended when this turns false,
+  except singletons: ask again before each action.
 
   Example:
 

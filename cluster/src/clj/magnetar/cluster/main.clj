@@ -84,6 +84,13 @@
          (str ", leader " leader ", members " (str/join " " members))
          ", no leader yet")))
 
+(defn- unkept-line
+  "Which singletons do not run, though this node is active; nil if none is known."
+  [{:keys [active leader unkept]}]
+  (when (and active (seq unkept))
+    (str (str/join ", " unkept) (if (next unkept) " do" " does") " not run: the leader " leader " has no keeper of "
+         (if (next unkept) "them" "it"))))
+
 (defn- rows
   "What is known of each other node, as [name text]."
   [{:keys [nodes lost refused agreement]}]
@@ -101,7 +108,7 @@
         width (apply max 1 (map (comp count first) rows))]
     (concat [(str node " at " address ", in the cluster for " (tree/seconds since-ms))]
             (when agreement
-              [(str "  " (agreement-line agreement))])
+              (map #(str "  " %) (keep #(% agreement) [agreement-line unkept-line])))
             (if (seq rows)
               (map (fn [[node text]] (format (str "  %-" width "s  %s") node text)) rows)
               ["  connected with no other node"]))))
@@ -151,9 +158,10 @@
   The first argument is a command:
 
     status  prints the node's name and address; whether it is active, and the leader and the members of the
-            view (see `magnetar.cluster/active?`); and of each other node for how long it has been connected,
-            how many bytes are queued for it, and why it is no member or hinders a lead, or that it was lost
-            or refused, and why
+            view (see `magnetar.cluster/active?`); which singletons do not run because the leader has no
+            keeper of them, all that the leader knows, and on another node its own; and of each other node
+            for how long it has been connected, how many bytes are queued for it, and why it is no member or
+            hinders a lead, or that it was lost or refused, and why
     leave   has the node leave the cluster, as `magnetar.cluster/stop` does. The program goes on
     stop    has it leave, and then ends the program as SIGTERM does
 

@@ -12,9 +12,11 @@
   whereis address   the process, and its name for calls
 
   The process runs on the node that leads the agreed view: the oldest one, as long as that reaches enough of
-  the others. After a loss it is the oldest one that reaches all that are left. Which side of a split cluster
-  may act is the option :split-brain of `magnetar.cluster/start`. A keeper on each node, started by
-  `start-link`, starts the process while its node leads.
+  the others. After a loss it is one that reaches all that are left, with the most keepers, and the oldest of
+  several. Which side of a split cluster may act is the option :split-brain of `magnetar.cluster/start`.
+
+  A keeper on each node, started by `start-link`, starts the process while its node leads. A leader without
+  any keeper hands the lead over after a lease. A singleton that only other nodes keep is reported.
 
   Each start gets a token, a number that is greater than the tokens of all starts before. A process whose JVM
   was suspended does not know that another one has taken over. So give the token to what the process writes

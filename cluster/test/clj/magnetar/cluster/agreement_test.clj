@@ -93,6 +93,18 @@
           (update world :wants select-keys (leaders world))
           (leaders world)))
 
+(defn- keeps-at
+  "Does the node keep a singleton now? With :keepers each node keeps one in turn, for some leases, and then the next one too."
+  [{:keys [keepers now]} node]
+  (and keepers (< (mod (+ (quot (long now) 3000) (long node)) 4) 2)))
+
+(defn- show-keepers [{:keys [states now] :as world}]
+  (reduce (fn [world node]
+            (let [keeps (keeps-at world node)]
+              (update-in world [:states node] agreement/keeping (if keeps [:jobs] []) (not keeps) (clock node now))))
+          world
+          (keys states)))
+
 (defn- check [{:keys [given] :as world}]
   (cond-> world
     (< 1 (count (leaders world))) (assoc :wrong [:two-leaders (leaders world)])
@@ -153,7 +165,7 @@
   (let [now (+ 10 (long now))
         due (take-while #(<= (long (key %)) now) (:under-way world))
         world (update (assoc world :now now) :under-way #(reduce dissoc % (map key due)))]
-    (-> (reduce arrive world (mapcat val due))
+    (-> (reduce arrive (show-keepers world) (mapcat val due))
         tick-nodes
         give-tokens
         (cond-> (< now faulty-ms) strike)
@@ -180,19 +192,19 @@
           (not= n (count (:members (:view (states (first leaders)))))))
       (assoc :wrong [:no-leader-at-the-end leaders]))))
 
+(def ^:private policies
+  [[{:kind :keep-majority} 3 :whole] [{:kind :keep-majority} 5 nil] [{:kind :keep-majority} 4 nil] [{:kind :keep-oldest} 3 :whole]
+   [{:kind :keep-oldest} 5 nil] [{:kind :static-quorum :quorum 2} 3 :any] [{:kind :static-quorum :quorum 3} 5 :any]])
+
 (defn- run
   "The world at the end of the run, or when something is wrong. Faults end before the end."
   [seed policy n restarts]
-  (loop [world (world seed policy n restarts)]
+  (loop [world (assoc (world seed policy n restarts) :keepers (odd? (quot (long seed) (count policies))))]
     (cond
       (:wrong world) world
       (< 55000 (long (:now world))) (whole world)
       (= faulty-ms (:now world)) (recur (step-world (mended world)))
       :else (recur (step-world world)))))
-
-(def ^:private policies
-  [[{:kind :keep-majority} 3 :whole] [{:kind :keep-majority} 5 nil] [{:kind :keep-majority} 4 nil] [{:kind :keep-oldest} 3 :whole]
-   [{:kind :keep-oldest} 5 nil] [{:kind :static-quorum :quorum 2} 3 :any] [{:kind :static-quorum :quorum 3} 5 :any]])
 
 (defn- wrong [seeds]
   (first (for [seed seeds
@@ -223,6 +235,20 @@
 (defn- later [{:keys [now] :as world} ms]
   (run-until world #(< (+ (long now) (long ms)) (long (:now %)))))
 
+(defn- members-of [world node]
+  (mapv first (:members (:view (get-in world [:states node])))))
+
+(defn- always-led?
+  "Does the same node lead for ten seconds, and are all nodes active?"
+  [{:keys [now] :as world}]
+  (let [leader (leaders world)]
+    (loop [world world]
+      (cond
+        (< (+ 10000 (long now)) (long (:now world))) true
+        (not= leader (leaders world)) false
+        (not-every? #(agreement/active? (val %) (clock (key %) (:now world))) (:states world)) false
+        :else (recur (step-world world))))))
+
 (defn- successor
   "The leader, and the one after its crash. Its last messages were slow, so the yeses to it end at different times."
   [seed n]
@@ -249,6 +275,44 @@
 
 (deftest a-node-that-does-not-reach-all-leaves-the-lead-to-one-that-does
   (is (= [2] (after-the-ways-of-the-next-are-cut))))
+
+;; ---- a leader that keeps no singleton
+
+(defn- with-keepers
+  "The world in which these nodes keep a singleton, and no others."
+  [{:keys [states now] :as world} keepers]
+  (reduce #(update-in %1 [:states %2] agreement/keeping (if (keepers %2) [:jobs] []) (not (keepers %2)) (clock %2 now)) world (keys states)))
+
+(defn- handing-over
+  "The world in which the first node leads, keeps no singleton for long, and has proposed that another one leads."
+  []
+  (with-redefs [strike identity
+                show-keepers #(with-keepers % #{1 2})]
+    (run-until (world 1 {:kind :keep-majority} 3 nil) #(and (led? %) (get-in % [:states 0 :proposal])))))
+
+(deftest a-leader-without-a-singleton-hands-over-to-the-oldest-that-keeps-one
+  (with-redefs [strike identity
+                show-keepers #(with-keepers % #{1 2})]
+    (let [after (later (handing-over) 1000)]
+      (is (nil? (:wrong after)))
+      (is (= [[1] ["n1" "n0" "n2"]] [(leaders after) (members-of after 2)])))))
+
+(deftest a-leader-that-hands-over-starts-no-singleton
+  (let [{:keys [states now] :as world} (handing-over)
+        may-start? #(agreement/may-start? % (clock 0 now))]
+    (is (= [0] (leaders world)))
+    (is (= [false true] (map may-start? [(states 0) (dissoc (states 0) :pending)])))))
+
+(deftest a-leader-keeps-the-lead-for-a-lease-without-a-keeper
+  (with-redefs [strike identity
+                show-keepers #(with-keepers % (if (< (mod (long (:now %)) 1000) 900) #{1} #{0 1}))]
+    (is (always-led? (later (run-until (world 1 {:kind :keep-majority} 3 nil) led?) 500)))))
+
+(deftest a-leader-hands-over-to-no-node-that-does-not-reach-all
+  (with-redefs [strike identity
+                show-keepers #(with-keepers % #{1 2})]
+    (let [led (run-until (world 1 {:kind :keep-majority} 4 nil) led?)]
+      (is (= [[0] [2]] [(leaders led) (leaders (later (assoc led :cuts #{#{1 3}}) 5000))])))))
 
 ;; ---- a view that one node knows to be decided, and others have only accepted
 
@@ -288,17 +352,6 @@
       (is (= [0] (leaders led) (leaders lost))))))
 
 ;; ---- messages that take long
-
-(defn- always-led?
-  "Does the same node lead for ten seconds, and are all nodes active?"
-  [{:keys [now] :as world}]
-  (let [leader (leaders world)]
-    (loop [world world]
-      (cond
-        (< (+ 10000 (long now)) (long (:now world))) true
-        (not= leader (leaders world)) false
-        (not-every? #(agreement/active? (val %) (clock (key %) (:now world))) (:states world)) false
-        :else (recur (step-world world))))))
 
 (defn- led-with
   "Do five nodes find a leader, and keep it, when a message takes so long?"
@@ -345,9 +398,6 @@
   "The world with the node started with other rules."
   [world node rules]
   (start (assoc-in world [:odd node] rules) node))
-
-(defn- members-of [world node]
-  (mapv first (:members (:view (get-in world [:states node])))))
 
 (def ^:private other-rules
   [[{:kind :keep-oldest} lease] [{:kind :keep-majority} 300] [{:kind :static-quorum :quorum 2} lease]])

@@ -8,6 +8,7 @@
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.policy :as policy]
+   [magnetar.cluster.impl.status :as status]
    [magnetar.cluster.simulated :as simulated]
    [magnetar.cluster.singleton :as singleton]
    [magnetar.gen-server :as gs]
@@ -32,6 +33,17 @@
       (try
         (f)
         (finally (report/remove-hook :report hook))))))
+
+(defn- reports-of
+  "What is reported while f runs."
+  [f]
+  (let [reported (atom [])
+        hook (fn [{:keys [error]}] (swap! reported conj (ex-message error)))]
+    (report/add-hook :failure hook)
+    (try
+      (f)
+      (finally (report/remove-hook :failure hook)))
+    @reported))
 
 ;; ---- a cluster with one singleton, that writes to a register outside
 
@@ -344,6 +356,86 @@
           seed (range 2)]
     (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when f)))) seed)))
 
+;; ---- leaders without a keeper
+
+(defn- kept-by
+  "A network of nodes, of which only these keep the singleton, when it is known on all."
+  [nodes keepers]
+  (let [net (mt/network {:latency [1 20] :detector 1000})]
+    (run! #(start net % {}) nodes)
+    (run! keep-teller keepers)
+    (mt/wait-until #(every? who nodes) {:timeout 60000})
+    net))
+
+(defn- seen-from
+  "Where the singleton runs, and the view, as the node knows."
+  [node]
+  (let [{:keys [leader members]} (mt/on-node node #(:agreement (status/now)))]
+    [(first (who node)) leader members]))
+
+(deftest the-oldest-member-that-keeps-a-singleton-leads
+  (doseq [seed (range 3)]
+    (is (= [:b "b@sim" ["b@sim" "a@sim" "c@sim"]] (mt/simulate {:seed seed} (kept-by [:a :b :c] [:b :c]) (seen-from :a))) seed)
+    (is (= [:b "b@sim" ["b@sim" "a@sim"]] (mt/simulate {:seed seed} (kept-by [:a :b] [:b]) (seen-from :a))) seed)))
+
+(deftest after-a-loss-a-member-that-keeps-the-singleton-leads
+  (is (= [:d "d@sim" "d@sim"]
+         (mt/simulate {:seed 1}
+           (kept-by [:a :b :c :d] [:b :d])
+           (mt/crash-node :b)
+           (mt/wait-until #(and (= :d (first (who :a))) (= 3 (count (peek (seen-from :a))))) {:timeout 60000})
+           (let [[node leader [oldest]] (seen-from :a)]
+             [node leader oldest])))))
+
+(defn- keep-once
+  "Starts the singleton on the node under a supervisor that starts no keeper again."
+  [node notes]
+  (simulated/run-on node (fn []
+                           (actor/flag :trap-exit true)
+                           (sup/start-link {:intensity 0 :children [{:id :singleton :start [singleton/start-link
+                                                                                            {:name :stubborn :start [start-stubborn notes] :shutdown 800}]}]})
+                           (receive :never nil))))
+
+(defn- notes-when-given-up
+  "What is noted when the supervisor of the leader has given up its keeper, until the next node runs the singleton."
+  []
+  (let [net (mt/network {:latency [1 20] :detector 1000})
+        notes (atom [])]
+    (run! #(start net % {}) [:a :b])
+    (mt/wait-until #(mt/on-node :b cluster/active?) {:timeout 30000})
+    (run! #(keep-once % notes) [:a :b])
+    (mt/wait-until #(seq @notes) {:timeout 30000})
+    (kill-keeper :a)
+    (mt/wait-until #(apply not= ((juxt first peek) @notes)) {:timeout 30000})
+    (scope/sleep 3000)
+    @notes))
+
+(deftest a-leader-hands-over-when-the-singleton-of-its-last-keeper-has-ended
+  (doseq [seed (range 5)]
+    (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when-given-up)))) seed)))
+
+(deftest a-leader-that-hands-over-while-a-singleton-runs-is-found
+  (with-redefs [agreement/keeping (let [keeping agreement/keeping]
+                                    (fn [{[name] :me :as state} names idle now]
+                                      (if (= "a@sim" name) (keeping state [] true now) (keeping state names idle now))))]
+    (is (some #(noted-by-two? (mt/simulate {:seed %} (notes-when (constantly nil)))) (range 5)))))
+
+(defn- with-one-that-the-leader-does-not-keep
+  "What `cluster status` has of a and b some time after b keeps one more singleton than the leader, and where the other one runs."
+  []
+  (started [:a :b] {})
+  (keep-on :b {:name :other :start [start-teller :b] :shutdown 200})
+  (scope/sleep 30000)
+  [(mapv (fn [node] (mt/on-node node #(:unkept (:agreement (status/now))))) [:a :b]) (first (who :b))])
+
+(deftest a-singleton-that-the-leader-does-not-keep-is-reported-once
+  (let [seen (atom nil)
+        reported (reports-of #(reset! seen (mt/simulate {:seed 1} (with-one-that-the-leader-does-not-keep))))]
+    (is (= [[[":other"] [":other"]] :a] @seen))
+    (is (= [(str "The singleton :other does not run: the leader of the view, a@sim, has no keeper of it, only b@sim has one. Give a@sim a "
+                 "child with `singleton/start-link` for it, or let a@sim leave the cluster.")]
+           reported))))
+
 ;; ---- the end of the leader's server
 
 (deftest a-keeper-enrols-again-for-whatever-reason-the-server-has-ended
@@ -353,17 +445,6 @@
              (#'singleton/handle-info [:DOWN ref :process nil :kill] {:server ref :shutdown 200}))))))
 
 ;; ---- nodes with another policy or lease
-
-(defn- reports-of
-  "What is reported while f runs."
-  [f]
-  (let [reported (atom [])
-        hook (fn [{:keys [error]}] (swap! reported conj (ex-message error)))]
-    (report/add-hook :failure hook)
-    (try
-      (f)
-      (finally (report/remove-hook :failure hook)))
-    @reported))
 
 (defn- with-an-incompatible-node
   "The node of the singleton, seen from three nodes, of which the last has joined with another lease; and which are active."

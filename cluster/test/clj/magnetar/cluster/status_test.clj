@@ -96,6 +96,12 @@
             "  b@sim  connected for _, _ queued, too slow: it _ ms to answer, more than a quarter of the :lease of 1000 ms"]
            (hindered [400 450] {:policy :keep-majority :lease 1000})))))
 
+(deftest a-node-tells-which-singletons-do-not-run
+  (let [line #(#'main/unkept-line (merge {:active true :leader "a@sim"} %))]
+    (is (= [nil nil] [(line {}) (line {:active false :unkept [":jobs"]})]))
+    (is (= ":jobs does not run: the leader a@sim has no keeper of it" (line {:unkept [":jobs"]})))
+    (is (= ":jobs, [:shelf 1] do not run: the leader a@sim has no keeper of them" (line {:unkept [":jobs" "[:shelf 1]"]})))))
+
 (deftest a-program-in-no-cluster-has-no-status
   (is (nil? (questions/answer "status")))
   (is (= [:ok nil]

@@ -21,6 +21,9 @@
   The node whose round succeeds is by chance the one whose yes to the old leader has ended first. So it does not lead
   for that: it names the oldest member that reaches all the others, tells it the view, and releases the yeses that it got.
 
+  A leader that has kept no singleton for the time of a lease hands the lead over in the same way: to the member that
+  keeps the most, the oldest of these, if that reaches all. The new leader comes first among the members.
+
   Invariants:
     1. A node says yes to one node at a time, until :lease has passed or that node has released it.
     2. Each epoch that follows another has one view. Views of nodes that began apart are ordered by epoch and ballot, and
@@ -32,6 +35,8 @@
     5. All members of a view have the same rules: the policy and the lease. Each message carries the ones of its sender.
        From an incompatible node, which has other rules, only the token is believed. While one is connected, no first view begins,
        and a view gives way to a newer one of such a node: it gets no lease.
+    6. A leader hands over while it is idle: no keeper has enrolled, and no singleton or starter of one is alive. While the
+       view that names another leader may be decided, it starts none, so none runs when it releases its lease.
 
   Rejected: a margin after a loss that each part counts for itself. Where two nodes cannot reach each other and both
   reach a third one, each has a majority."
@@ -53,6 +58,9 @@
    :leavers #{}
    :echoes {} ; by node, the time of its last answer, on its clock
    :took {} ; by node, how long that answer took, on this one
+   :kept {} ; by node, the names of the singletons that it keeps, as it has answered
+   :keeps [] ; the ones that this node keeps
+   :idle-since now ; when this node and its view had a singleton or a keeper last; nil while it has one
    :late 0 ; how many rounds in a row have ended before an answer of a node that is too slow
    :incompatible {} ; by node, what it has said: its :rules and its :view
    :changed now ; when the others changed
@@ -93,6 +101,7 @@
   "The state with a view that was decided. A lease of before may have been given by others than its members."
   [state view now]
   (-> (assoc state :view view :lease-until now)
+      (update :idle-since #(when % now))
       (cond-> view (update :base min (dec (long (:epoch view))))) ; an epoch after it is no dead one
       (assoc :retry-at now)
       (dissoc :pending :round :proposal :missing-since :clear)))
@@ -125,13 +134,13 @@
 
 (defn- follow
   "What a leader with the lease says of itself. One of an earlier version does not say when its lease ends."
-  [state {:keys [leads from pids echo left]} now]
+  [state {:keys [leads from pids keeps echo left]} now]
   (let [until (cond
                 (nil? left) (+ (long now) (long (sure state)))
                 echo (+ (min (long echo) (long now)) (min (long left) (long (sure state))))
                 :else now)]
     (if leads
-      (-> (assoc state :leader-pids pids :leader from)
+      (-> (assoc state :leader-pids pids :leader-keeps keeps :leader from)
           (update :active-until max until))
       state)))
 
@@ -143,13 +152,13 @@
   [{:keys [incompatible view]}]
   (and view (some #(newer? (:view %) view) (vals incompatible))))
 
-(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads sent] :as m} now]
+(defn- on-ask [{:keys [promised] :as state} {:keys [from ballot number leads idle sent] :as m} now]
   (let [yes (not (or (tied? state from now) (dead? state m) (gives-way? state) (neg? (compare ballot promised))))
         state (-> (update state :seen max (first ballot))
                   (cond-> yes (-> (promise-to from ballot now) (follow m now))))]
     (say state from :answer {:ballot ballot :number number :sent sent :at now :yes yes :promised (:promised state)
                              :pending (:pending state) :base (:base state) :leaving (boolean (:leaving state))
-                             :reach (when-not leads (reached state))})))
+                             :keeps (:keeps state) :reach (when (or idle (not leads)) (reached state))})))
 
 (defn- on-accept [{:keys [promised view] :as state} {:keys [from ballot value]}]
   (if (and (= ballot promised) (newer? value view))
@@ -245,9 +254,9 @@
 
 (declare end-round)
 
-(defn- ask-all [{:keys [connected ballot number pids echoes lease-until] :as state} now]
+(defn- ask-all [{:keys [connected ballot number pids keeps idle-since echoes lease-until] :as state} now]
   (let [leads (has-lease? state now)
-        question {:ballot ballot :number number :sent now :leads leads :pids pids
+        question {:ballot ballot :number number :sent now :leads leads :pids pids :keeps keeps :idle (some? idle-since)
                   :left (when leads (- (long lease-until) (long now)))}]
     (reduce #(say %1 %2 :ask (assoc question :echo (echoes %2))) state connected)))
 
@@ -352,19 +361,59 @@
        (sort-by :ballot)
        last))
 
-(defn- next-leader
-  "This node if it leads already; otherwise the oldest of the members that reaches all of them, as this one does."
-  [{:keys [me] :as state} answers members]
-  (let [reach (into {me (reached state)} (map (juxt :from :reach)) answers)]
-    (or (when-not (leads? state)
-          (first (filter #(every? (set (reach %)) members) members)))
-        me)))
+(defn- said-of-all
+  "What each node has said of itself: which nodes it reaches, and which singletons it keeps."
+  [{:keys [me keeps] :as state} answers]
+  (into {me {:reach (reached state) :keeps keeps}} (map (juxt :from identity)) answers))
 
-(defn- next-view [{:keys [ballot] :as state} answers members]
+(defn- reaching-all
+  "The members that reach all of them."
+  [said members]
+  (filter #(every? (set (:reach (said %))) members) members))
+
+(defn- best-keeper
+  "Of the members that reach all, the one that keeps the most singletons, the oldest of these. nil if none keeps any."
+  [said members]
+  (let [kept #(count (:keeps (said %)))]
+    (first (sort-by (comp - kept) (filter (comp pos? kept) (reaching-all said members))))))
+
+(defn- next-leader
+  "This node if it leads already. Otherwise one of the members that reach all of them, as this one does: the best keeper if there was
+  a view, or the oldest."
+  [{:keys [me view] :as state} said members]
+  (or (when-not (leads? state)
+        (or (when view (best-keeper said members))
+            (first (reaching-all said members))))
+      me))
+
+(defn- view-of [{:keys [ballot] :as state} answers members leader]
   {:epoch (inc (last-epoch state answers))
    :ballot ballot
    :members members
-   :leader (next-leader state answers members)})
+   :leader leader})
+
+(defn- leader-first
+  "The members, with the leader as the first one if it is there because the first one keeps fewer singletons."
+  [said members leader]
+  (let [kept #(count (:keeps (said %)))]
+    (if (< (long (kept (first members))) (long (kept leader)))
+      (into [leader] (remove #{leader}) members)
+      members)))
+
+(defn- next-view [{:keys [view] :as state} answers members]
+  (let [said (said-of-all state answers)
+        leader (next-leader state said members)
+        members (if (and view (not (leads? state))) (leader-first said members leader) members)]
+    (view-of state answers members leader)))
+
+(defn- view-of-heir
+  "The view by which this leader, which keeps no singleton for long, hands the lead over to a member that keeps one; or nil."
+  [{:keys [me idle-since lease] :as state} answers members now]
+  (when (and idle-since (<= (+ (long idle-since) (long lease)) (long now)))
+    (let [said (said-of-all state answers)
+          heir (best-keeper said members)]
+      (when (and heir (not= me heir))
+        (view-of state answers (leader-first said members heir) heir)))))
 
 (defn- renew
   "The state of a leader to which an active part has said yes. None of that part has accepted a later view, and each has
@@ -386,10 +435,13 @@
   (let [answers (vals (:yes round))
         unfinished (unfinished state answers)
         state (renew state round yes)
-        members (wanted state yes)]
+        members (wanted state yes)
+        same (and (leads? state) (= members (:members view)))
+        of-heir (when (and same (every? yes members)) (view-of-heir state answers members now))]
     (cond
       unfinished (propose state (:value unfinished) round yes true now)
-      (and (leads? state) (= members (:members view))) (dissoc state :round)
+      of-heir (propose state of-heir round yes false now)
+      same (dissoc state :round)
       (and (every? yes members) (seq members)) (propose state (next-view state answers members) round yes false now)
       (leads? state) (dissoc state :round)
       :else (fail state now))))
@@ -406,9 +458,9 @@
       (fail state now))))
 
 (defn- note-answer
-  "Notes the time of the node, and how long the answer took, also if the round is over."
-  [state {:keys [from at sent]} now]
-  (cond-> state
+  "Notes the time of the node, how long the answer took, and what the node keeps, also if the round is over."
+  [state {:keys [from at sent keeps]} now]
+  (cond-> (assoc-in state [:kept from] keeps)
     at (assoc-in [:echoes from] at)
     sent (assoc-in [:took from] (- (long now) (long sent)))))
 
@@ -453,7 +505,8 @@
         (update :leavers #(into #{} (filter others) %))
         (update :incompatible select-keys others)
         (update :echoes select-keys others)
-        (update :took select-keys others))))
+        (update :took select-keys others)
+        (update :kept select-keys others))))
 
 (defn- look-for-leader [{:keys [me view connected leavers] :as state} now]
   (let [leader (:leader view)]
@@ -537,13 +590,16 @@
 (defn- time? [x]
   (or (nil? x) (int? x)))
 
+(defn- names? [x]
+  (or (nil? x) (sequential? x)))
+
 (defn- rules? [{:keys [policy lease] :as x}]
   (and (map? x) (keyword? policy) (int? lease)))
 
-(defn- of-kind? [kind {:keys [ballot number value promised pending base reach sent at left echo]}]
+(defn- of-kind? [kind {:keys [ballot number value promised pending base reach keeps sent at left echo]}]
   (case kind
-    :ask (and (ballot? ballot) (int? number) (every? time? [sent left echo]))
-    :answer (and (ballot? ballot) (int? number) (ballot? promised) (int? base) (every? time? [sent at])
+    :ask (and (ballot? ballot) (int? number) (names? keeps) (every? time? [sent left echo]))
+    :answer (and (ballot? ballot) (int? number) (ballot? promised) (int? base) (names? keeps) (every? time? [sent at])
                  (or (nil? pending) (pending? pending))
                  (or (nil? reach) (and (coll? reach) (every? node? reach))))
     :accept (and (ballot? ballot) (view? value))
@@ -637,6 +693,33 @@
     :token (take-token state x now)
     :renew (renew-now state now)
     :leave (begin-to-leave state now)))
+
+;; ---- singletons
+
+(defn keeping
+  "The state that knows which singletons this node keeps, and if it is idle: it has neither a keeper nor anything that one has started."
+  [state names idle now]
+  (-> (assoc state :keeps names)
+      (update :idle-since #(when idle (or % now)))))
+
+(defn may-start?
+  "May this node start a singleton? It leads for sure, and no view that names another leader may be decided."
+  [{:keys [me] :as state} now]
+  (and (has-lease? state now)
+       (contains? #{nil me} (:leader (:value (unfinished state []))))))
+
+(defn unkept
+  "The names of singletons that do not run, since the leader does not keep them: all of them as the leader knows, and on another node
+  the ones that this one keeps."
+  [{:keys [view kept keeps leader leader-keeps] :as state}]
+  (cond
+    (leads? state) (distinct (remove (set keeps) (mapcat kept (:members view))))
+    (and leader (= leader (:leader view)) leader-keeps) (remove (set leader-keeps) keeps)))
+
+(defn keepers-of
+  "The members that keep the singleton, as the leader knows."
+  [{:keys [view kept]} name]
+  (filter #(some #{name} (kept %)) (:members view)))
 
 (defn acts-until
   "The time until which this node belongs to a part whose leader has the lease, as far as it knows."

@@ -11,6 +11,7 @@
   keeper has left counts."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.agreement :as agreement]
    [magnetar.cluster.impl.status :as status]
@@ -18,6 +19,7 @@
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.nodes :as nodes]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
    [magnetar.impl.reports :as reports]
@@ -171,6 +173,31 @@
         (assoc state :slow now))
       state)))
 
+(def ^:private unkept-leases
+  "For how many leases a singleton does not run until that is reported. A lead is handed over before that."
+  4)
+
+(defn- tell-of-unkept [{:keys [core]} name]
+  (let [leader (first (:me core))
+        nodes (mapv first (agreement/keepers-of core name))
+        shown (arguments/show name)]
+    (reports/report "a singleton that does not run"
+                    (ex-info (str "The singleton " shown " does not run: the leader of the view, " leader ", has no keeper of it, only "
+                                  (str/join ", " nodes) (if (next nodes) " have" " has") " one. Give " leader " a child with "
+                                  "`singleton/start-link` for it, or let " leader " leave the cluster.")
+                             {:singleton name :leader leader :nodes nodes}))))
+
+(defn- report-unkept
+  "Reports once each singleton that other nodes keep, and that has not run for long because this node leads and does not keep it."
+  [{:keys [core unkept] :as state} now]
+  (let [names (when (agreement/has-lease? core now) (agreement/unkept core))
+        long-ago (- (long now) (* (long unkept-leases) (long (:lease core))))
+        after (into {} (map (fn [name] [name (get unkept name now)])) names)
+        [told waiting] [:told #(and (not= :told %) (<= (long %) long-ago))]]
+    (doseq [[name since] after :when (waiting since)]
+      (tell-of-unkept state name))
+    (assoc state :unkept (update-vals after #(if (waiting %) told %)))))
+
 (defn- answer-leaver
   "Answers the call to leave when no view needs this node any more, and its singletons have ended."
   [{:keys [core leaver] :as state}]
@@ -184,27 +211,37 @@
   "Keeps what is told of this server from outside, without a call."
   [{:keys [core] :as state}]
   (let [{:keys [leader members]} (:view core)
-        [[slow] took] (agreement/too-slow core)]
+        [[slow] took] (agreement/too-slow core)
+        unkept (agreement/unkept core)]
     (status/keep-agreement
       (cond-> {:until (agreement/acts-until core)
                :split-brain (shown (agreement/rules core))
                :members (mapv first members)
                :incompatible (into {} (map (fn [[[name] {:keys [rules]}]] [name (shown rules)])) (:incompatible core))}
         leader (assoc :leader (first leader))
+        (seq unkept) (assoc :unkept (mapv arguments/show unkept))
         slow (assoc :slow {:node slow :took-ms (ms took)}))))
   state)
+
+(defn- keeping
+  "The state whose agreement knows which singletons are kept here, and if none is alive."
+  [{:keys [keepers running] :as state} now]
+  (update state :core agreement/keeping (into [] (comp (map :name) (distinct)) (vals keepers))
+          (and (empty? keepers) (empty? running)) now))
 
 (defn- stepped
   "The state after an event of the agreement."
   [state event]
   (let [now (clock/now)]
-    (-> (update state :core agreement/step event now)
+    (-> (keeping state now)
+        (update :core agreement/step event now)
         send-all
         tell-lease
         forget-tokens
         give-tokens
         report-incompatible
         (report-slow-node now)
+        (report-unkept now)
         answer-leaver
         show)))
 
@@ -261,8 +298,9 @@
   (if (and (not leaver)
            (nil? (get-in state [:keepers keeper :token] 0))
            (not (runs? state (get-in state [:keepers keeper :name])))
-           (agreement/has-lease? core (clock/now)))
-    (let [state (update state :core agreement/step [:token (.getTime (environment/date))] (clock/now))]
+           (agreement/may-start? core (clock/now)))
+    (let [now (clock/now)
+          state (update (keeping state now) :core agreement/step [:token (.getTime (environment/date))] now)]
       (-> (assoc-in state [:keepers keeper :token] (:token (:core state)))
           send-all
           tell-lease

@@ -162,8 +162,9 @@
 
 (defn now
   "What is known: {:node this one's name :address :since-ms :agreement :nodes :lost :refused}, the last three vectors of maps with :node. nil in
-  no cluster. :agreement is nil for a moment after the start, then {:active :split-brain :members :leader :incompatible :slow}: names of nodes,
-  a map from names to the :split-brain of each, and {:node :took-ms} of a node that answers too late."
+  no cluster. :agreement is nil for a moment after the start, then {:active :split-brain :members :leader :incompatible :slow :unkept}: names of
+  nodes, a map from names to the :split-brain of each, {:node :took-ms} of a node that answers too late, and the names of singletons, as
+  text, that the leader does not keep."
   []
   (when-some [{:keys [^Network network began refused agreement] :as state} (when (not= Peers/NO_NAME (Peers/name)) @(known))]
     (let [nodes (mapv #(connected state %) (Peers/connected))]
