@@ -422,7 +422,7 @@
   See also `magnetar.cluster.singleton`."
   {:added "0.2"}
   []
-  (leader/ask :active? false))
+  (leader/active?))
 
 ;; ---- processes
 

@@ -308,7 +308,7 @@
   See also `address`."
   {:added "0.2"}
   [name]
-  (leader/ask [:whereis name] nil))
+  (leader/singleton name))
 
 (defn address
   "Returns the address of the singleton for `!`, calls and monitors, on any node.

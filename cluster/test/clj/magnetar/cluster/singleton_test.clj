@@ -92,6 +92,22 @@
       (is (= a b c))
       (is (= :a (first a))))))
 
+(deftest a-look-up-does-not-wait-for-the-server-that-keeps-the-lease
+  (is (= [[true :a] [false nil] [:ok :a]]
+         (mt/simulate {:seed 1}
+           (started [:a :b] {})
+           (let [stuck (mt/on-node :b #(actor/whereis leader/server-name))
+                 seen #(mt/on-node :b (fn []
+                                        [(cluster/active?)
+                                         (when-some [pid (singleton/whereis :teller)] (first (gs/call pid :who)))]))]
+             (mt/on-node :b #(actor/with-process {} (sys/suspend stuck)))
+             (let [before (seen)]
+               (scope/sleep 3000)
+               (let [during (seen)]
+                 (mt/on-node :b #(actor/with-process {} (sys/resume stuck)))
+                 (mt/wait-until #(who :b) {:timeout 30000})
+                 [before during [:ok (first (mt/on-node :b (fn [] (gs/call (singleton/address :teller) :who))))]])))))))
+
 (deftest a-crash-of-the-singleton-restarts-it-with-a-greater-token
   (let [[[node token] [node-after token-after]]
         (mt/simulate {:seed 1}

@@ -26,6 +26,8 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
+   (java.util.function Supplier)
+   (magnetar.kernel.fiber PerEnvironment)
    (magnetar.kernel.process Peer Peers Pid Send)))
 
 (set! *warn-on-reflection* true)
@@ -33,6 +35,13 @@
 (def server-name
   "The name of the server on each node."
   :magnetar.cluster/leader)
+
+;; What any thread reads without a call to the server, so that its heartbeats do not queue behind look-ups. For each
+;; node of a simulation, and for this JVM:
+;;   :until  when this node stops to be active
+;;   :pids   the singletons by name: the ones of this node if it leads, else what the leader has said
+;;   :leads  does it lead? Then the :pids are known, also when its time is over
+(defonce ^:private ^PerEnvironment published (PerEnvironment/of (reify Supplier (get [_] (atom nil)))))
 
 (def ^:private default-lease-ms 4000)
 
@@ -207,9 +216,22 @@
       (dissoc state :leaver))
     state))
 
+(defn- pids
+  "The processes of the singletons that run here, by name."
+  [{:keys [keepers running]}]
+  (into {} (keep (fn [[pid {:keys [name keeper singleton]}]] (when (and singleton (keepers keeper)) [name pid]))) running))
+
+(defn- publish [{:keys [core] :as state}]
+  (let [leads (agreement/leads? core)]
+    (reset! (.current published) {:until (agreement/acts-until core)
+                                  :leads leads
+                                  :pids (if leads (pids state) (:leader-pids core))}))
+  state)
+
 (defn- show
   "Keeps what is told of this server from outside, without a call."
   [{:keys [core] :as state}]
+  (publish state)
   (let [{:keys [leader members]} (:view core)
         [[slow] took] (agreement/too-slow core)
         unkept (agreement/unkept core)]
@@ -247,13 +269,8 @@
 
 ;; ---- singletons of this node
 
-(defn- pids
-  "The processes of the singletons that run here, by name."
-  [{:keys [keepers running]}]
-  (into {} (keep (fn [[pid {:keys [name keeper singleton]}]] (when (and singleton (keepers keeper)) [name pid]))) running))
-
 (defn- show-pids [state]
-  (assoc-in state [:core :pids] (pids state)))
+  (publish (assoc-in state [:core :pids] (pids state))))
 
 (defn- keeper-of
   "The live keeper that has enrolled for the name, or nil."
@@ -304,15 +321,9 @@
       (-> (assoc-in state [:keepers keeper :token] (:token (:core state)))
           send-all
           tell-lease
-          give-tokens))
+          give-tokens
+          publish))
     state))
-
-(defn- whereis
-  "The process of the singleton: one of this node, or what the leader has said, while this node hears of its lease."
-  [{:keys [core] :as state} name]
-  (cond
-    (agreement/leads? core) ((pids state) name)
-    (agreement/active? core (clock/now)) (get (:leader-pids core) name)))
 
 ;; ---- leaving
 
@@ -341,6 +352,7 @@
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
   (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
         state {:core core :servers {} :watches {} :keepers {} :running {} :reported {}}]
+    (publish state)
     (tick-later state)
     [:ok state]))
 
@@ -350,8 +362,6 @@
 (defn- handle-call [request [pid :as from] {:keys [core] :as state}]
   (let [[what x] (if (vector? request) request [request])]
     (case what
-      :active? [:reply (agreement/active? core (clock/now)) state]
-      :whereis [:reply (whereis state x) state]
       :lease [:reply (ms (:lease core)) state]
       :begin (let [[answer state] (begin state pid x)] [:reply answer state])
       :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])
@@ -428,6 +438,25 @@
     otherwise))
 
 ;; ---- from outside
+
+(defn- last-published
+  "What the server has published; nil if this node has none."
+  []
+  (when (actor/whereis server-name)
+    @(.current published)))
+
+(defn active?
+  "Does this node belong to a part whose leader has the lease, as far as it knows?"
+  []
+  (let [{:keys [until]} (last-published)]
+    (and (some? until) (< (clock/now) (long until)))))
+
+(defn singleton
+  "The process of the singleton: one of this node, or what the leader has said, while this node hears of its lease; or nil."
+  [name]
+  (let [{:keys [leads until pids]} (last-published)]
+    (when (or leads (and until (< (clock/now) (long until))))
+      (get pids name))))
 
 (defn- leave
   "Ends the singletons of this node, and waits until the others have agreed on a view without it, for a limited time."
