@@ -268,6 +268,27 @@
       (is (#{:a :b} after)))
     (is (= [[nil :b] :b] (mt/simulate {:seed seed} (after-a-start-in-parts {:policy :static-quorum :quorum 2}))))))
 
+;; ---- a name that is started again while its old node runs on: the one case in which a partition leads to two at once
+
+(defn- with-a-name-started-again
+  "What the singletons on both sides answer when a was cut off, and a node elsewhere has its name."
+  []
+  (let [net (started [:a :b] {})
+        old (who :a)]
+    (mt/start-node :elsewhere)
+    (mt/cut net [:a] [:b :elsewhere])
+    (mt/wait-until #(empty? (simulated/nodes :b)) {:timeout 30000})
+    (simulated/join net :elsewhere {:name (simulated/full-name :a) :split-brain {:policy :keep-majority :lease 2000}})
+    (keep-teller :elsewhere)
+    (mt/wait-until #(let [new (who :b)] (and new (not= old new))) {:timeout 60000})
+    [old (who :a) (who :b)]))
+
+(deftest a-name-that-is-started-again-too-early-leads-to-two-with-different-tokens
+  (doseq [seed (range 3)]
+    (let [[[_ old] [cut-off still] [_ new]] (mt/simulate {:seed seed} (with-a-name-started-again))]
+      (is (= [:a old] [cut-off still]) "it runs on, as a half with the oldest node")
+      (is (< old new)))))
+
 ;; ---- keepers that are killed while their singletons go on
 
 (defn- go-on
@@ -406,11 +427,11 @@
 (defn- keep-once
   "Starts the singleton on the node under a supervisor that starts no keeper again."
   [node notes]
-  (simulated/run-on node (fn []
-                           (actor/flag :trap-exit true)
-                           (sup/start-link {:intensity 0 :children [{:id :singleton :start [singleton/start-link
-                                                                                            {:name :stubborn :start [start-stubborn notes] :shutdown 800}]}]})
-                           (receive :never nil))))
+  (let [spec {:name :stubborn :start [start-stubborn notes] :shutdown 800}]
+    (simulated/run-on node (fn []
+                             (actor/flag :trap-exit true)
+                             (sup/start-link {:intensity 0 :children [{:id :singleton :start [singleton/start-link spec]}]})
+                             (receive :never nil)))))
 
 (defn- notes-when-given-up
   "What is noted when the supervisor of the leader has given up its keeper, until the next node runs the singleton."
