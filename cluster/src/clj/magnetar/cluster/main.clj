@@ -57,8 +57,8 @@
     0 (outside/refuse "No program that runs with --node " what " is here. Name the number of a process, as `jps` lists them.")
     (outside/refuse "Several programs run with --node " what ": " (listed nodes) ". Name one of them.")))
 
-(defn- process-number
-  "The number of the process that the argument names; nil for the only node of this machine."
+(defn- process-id
+  "The process id that the argument names; nil for the only node of this machine."
   [subject]
   (cond
     (nil? subject) (the-only (nodes-here) "NAME")
@@ -146,7 +146,7 @@
 (defn- run [[command subject & more]]
   (when (or more (not (#{"status" "leave" "stop"} command)))
     (outside/refuse usage))
-  (let [pid (process-number subject)]
+  (let [pid (process-id subject)]
     (case command
       "status" (status-lines (ask pid :cluster "status"))
       "leave" [(leave pid)]
