@@ -119,13 +119,15 @@
     {:name (str kind (when tls ", TLS")) :kind kind :tls tls}))
 
 (defn present
-  "Builds what has to be built, and returns the pairs that can be started here. Of each other kind one line says what it needs.
+  "Builds what has to be built, and returns the pairs that can be started here. Of each other kind one line says
+  what it needs, and why its build failed.
 
   Example: (map :name (present))"
   []
   (let [missing (into #{} (for [[kind {:keys [build install]}] kinds
-                                :when (and build (try (build) nil (catch Exception _ true)))]
-                            (do (say (str kind " is skipped: it could not be built here. It needs " install "."))
+                                :let [failure (when build (try (build) nil (catch Exception e (str (ex-message e)))))]
+                                :when failure]
+                            (do (say (str kind " is skipped: it could not be built here. It needs " install ". The build failed: " failure))
                                 kind)))]
     (vec (remove (comp missing :kind) all))))
 
