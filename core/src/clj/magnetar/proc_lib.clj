@@ -38,7 +38,7 @@
    (java.util.concurrent Callable)
    (java.util.function UnaryOperator)
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process Hosting Links LocalProcess Pid Refs Send)))
+   (magnetar.kernel.process Hosting Links LocalProcess Pid Refs RemoteName Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -405,32 +405,34 @@
 
 ;; ---- an end in order
 
+(defn- named [process]
+  (if (instance? Pid process) process (arguments/show process)))
+
 (defn- not-stopped [[operation pid _ timeout :as public]]
-  (throw (timeouts/error (str "The stop of " pid " failed: it goes on after " (arguments/show-duration timeout) ". Give it a longer :timeout, or end it by `exit`.")
+  (throw (timeouts/error (str "The stop of " (named pid) " failed: it goes on after " (arguments/show-duration timeout) ". Give it a longer :timeout, or end it by `exit`.")
                          operation pid timeout (rest public) {:reason :timeout :pid pid})))
 
 (defn- stopping-failed
-  "Throws that the stop has failed for the reason; `public` is what the program called, [operation process & arguments]."
-  [reason [operation process :as public]]
-  (throw (errors/failure (str "The stop of " (if (instance? Pid process) process (arguments/show process)) " failed: " (reasons/text reason) "."
-                           (when-not (instance? Pid process)
-                             (str " " (servers/absent-note process)))
-                           (when (= :calling-self reason)
-                             " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
+  "Throws that the stop has failed for the reason; `public` is what the program called, [operation process & arguments]. The note says what to do."
+  [reason [operation process :as public] note]
+  (throw (errors/failure (str "The stop of " (named process) " failed: " (reasons/text reason) "." (when note (str " " note)))
            {:magnetar/reason :magnetar/stop-failed
             :reason reason
             :magnetar/exit [reason (timeouts/call operation (rest public))]
             :pid process})))
 
-(defn- terminate [[_ pid reason timeout :as public]]
+(def ^:private self-note
+  "A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`.")
+
+(defn- terminate [pid [_ _ reason timeout :as public]]
   (when (= pid (self))
-    (stopping-failed :calling-self public))
+    (stopping-failed :calling-self public self-note))
   (let [ref (monitors/monitor pid)]
     (when-not (and (instance? Pid pid) (info/ended? pid))
       (Send/control pid [:magnetar/system [(self) nil] (cond->> [:terminate reason] (nodes/erlang? pid) (vector :magnetar/erlang))]))
     (receive
       [:DOWN ref :process _ reason] :ok
-      [:DOWN ref :process _ other] (stopping-failed other public)
+      [:DOWN ref :process _ other] (stopping-failed other public nil)
       (after timeout
              (monitors/forget ref)
              (not-stopped public)))))
@@ -440,8 +442,10 @@
   [operation process reason {:keys [timeout] :or {timeout :infinity} :as options}]
   (arguments/options "stop" [:timeout] options)
   (arguments/nanos :timeout timeout)
-  (let [pid (or (servers/server "stop" process) (stopping-failed (servers/absent process) [operation process reason timeout]))]
-    (in-process #(terminate [operation pid reason timeout]))))
+  (let [pid (or (servers/server "stop" process)
+                (stopping-failed (servers/absent process) [operation process reason timeout] (servers/absent-note process)))
+        shown (if (instance? RemoteName pid) (.shown ^RemoteName pid) pid)]
+    (in-process #(terminate pid [operation shown reason timeout]))))
 
 (defn stop
   "Asks a process of OTP to end, and waits until it has.

@@ -300,6 +300,8 @@
     (let [[_ pid] (gs/start (server-callbacks) 1 {:name :far-server})]
       (is (= 1 (sys/get-state [:far-server "a@mirror"])))
       (is (= :ok (gs/stop [:far-server "a@mirror"] :shutdown)))
+      (is (= [:noproc "The stop of [:far-server \"a@mirror\"] failed: :noproc."]
+             (try (gs/stop [:far-server "a@mirror"]) (catch clojure.lang.ExceptionInfo e [(:reason (ex-data e)) (ex-message e)]))))
       (is (not (actor/alive? pid))))))
 
 (deftest a-full-stream-lets-its-senders-wait

@@ -57,6 +57,7 @@
         (is (= [:error :notsup] (update (ask [:replace_state :f]) 1 first)))
         (is (= [:error [:unknown_system_msg [:change 1]]] (ask [:change 1])))
         (is (= [:error [:unknown_system_msg 42]] (ask 42)))
+        (is (= [:status :module true] (let [[word _ [m module]] (ask :get_status)] [word m (keyword? module)])) "a map without a name")
         (is (= :ok (ask :suspend)))
         (is (= :ok (ask [:change_code :m :vsn :extra])))
         (is (= :ok (ask :resume))))

@@ -106,7 +106,7 @@
 (defn- status-term
   "The status as the `sys` of Erlang has it."
   [{:keys [pid name callback-module status parent dictionary log] :as all}]
-  [:status pid [:module (term callback-module)]
+  [:status pid [:module (keyword (term callback-module))]
    (list (apply list (map term dictionary))
          status
          (or parent pid)
