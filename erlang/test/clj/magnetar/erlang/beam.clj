@@ -148,12 +148,12 @@
       (let [b (apply start-beam other port words)]
         (try
           (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :other :words :lines)) lines
-            (fn [] (actor/with-process {:name :inbox} (f port b))))
+            (fn [] (actor/with-process {:name :inbox} (f port (assoc b :epmd epmd)))))
           (finally (end-beam b))))
       (finally (end epmd)))))
 
 (defn with-beam
-  "Calls f with the port of EPMD and a BEAM, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing.
+  "Calls f with the port of EPMD and a BEAM, which has the process :epmd, in a process with the name :inbox, while this JVM is a node. Without --with-erl does nothing.
   The options are of `erlang/start`, and :other, the name of the BEAM; :words, further words of its command line, which make it hidden
   if they are not given; and :lines, an atom for the lines that are logged."
   ([f] (with-beam {} f))
