@@ -31,7 +31,7 @@
                         first (:carriers (inspect/runtime))]
                     (.setParallelism scheduler 5)
                     (println [first (:carriers (inspect/runtime))])))
-        {:keys [exit out]} (child/run (checks/class-path) 50 "-Djdk.virtualThreadScheduler.parallelism=3" "-Dmagnetar.added-carriers=0"
+        {:keys [exit out]} (child/run (checks/class-path) 100 "-Djdk.virtualThreadScheduler.parallelism=3" "-Dmagnetar.added-carriers=0"
                                       "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (str/includes? out "[3 5]") out)))

@@ -128,7 +128,7 @@
        (System/exit 0)))
 
 (deftest nothing-is-said-where-the-control-is-not-collected
-  (let [{:keys [exit out]} (child/run (checks/class-path) 50 "-XX:+DisableExplicitGC" "clojure.main" "-e" (pr-str without-collection))]
+  (let [{:keys [exit out]} (child/run (checks/class-path) 100 "-XX:+DisableExplicitGC" "clojure.main" "-e" (pr-str without-collection))]
     (is (= 0 exit) out)
     (is (str/includes? out "a go block that was lost on purpose was not collected, so nothing is proved") out)))
 

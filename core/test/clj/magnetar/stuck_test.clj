@@ -603,7 +603,7 @@
                     (while (empty? (inspect/deadlocks)))
                     (println (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))
                     (System/exit 0)))
-        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
+        {:keys [exit out]} (child/run (checks/class-path) 100 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)))
 
@@ -621,7 +621,7 @@
                     (while (not (~'ready)))
                     (println [(count (inspect/deadlocks)) (:text (inspect/why-stuck :tickets))])
                     (System/exit 0)))
-        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
+        {:keys [exit out]} (child/run (checks/class-path) 100 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\[0 :tickets calls :halls .* which waits at call_cycle_hop.clj:\d+ for a message\.\]" out) out)))
 
@@ -699,7 +699,7 @@
                     (while (empty? (inspect/deadlocks)))
                     (println (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))
                     (System/exit 0)))
-        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "--add-opens" "java.base/java.util.concurrent.locks=ALL-UNNAMED"
+        {:keys [exit out]} (child/run (checks/class-path) 100 "-Dmagnetar.locals=false" "--add-opens" "java.base/java.util.concurrent.locks=ALL-UNNAMED"
                                       "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)))
@@ -967,7 +967,7 @@
                     (while (> 2 (count (inspect/why-stuck {:at-least 10}))))
                     (run! (comp println :text) (inspect/why-stuck {:at-least 10}))
                     (System/exit 0)))
-        {:keys [exit out]} (child/run (checks/class-path) 60 "clojure.main" "-e" (pr-str form))]
+        {:keys [exit out]} (child/run (checks/class-path) 100 "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)
     (is (re-find #":waits waits .*whose owner the JVM does not show \(--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED" out) out)

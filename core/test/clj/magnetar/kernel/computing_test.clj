@@ -45,7 +45,7 @@
 
 (deftest fibers-that-no-carrier-can-be-added-for-are-told-of
   (doseq [way [[] ["-Dmagnetar.hand-off=false"]]]
-    (let [{:keys [exit out]} (apply child/run (checks/class-path) 50
+    (let [{:keys [exit out]} (apply child/run (checks/class-path) 100
                                     (concat child/opens ["-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=2"] way
                                             ["clojure.main" "-e" (pr-str crowd)]))]
       (is (= 0 exit) out)

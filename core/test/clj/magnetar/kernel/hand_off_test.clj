@@ -41,7 +41,7 @@
                     (actor/spawn (fn [] (actor/! (actor/self) 3) (deliver answer (actor/receive x x))))
                     (println [(:wake-up (inspect/runtime)) (a/<!! out) @answer]))
                   (System/exit 0))
-        {:keys [exit out]} (apply child/run (checks/class-path) 50
+        {:keys [exit out]} (apply child/run (checks/class-path) 100
                                   (concat options ["-XX:+UnlockExperimentalVMOptions" "-XX:-VMContinuations" "clojure.main" "-e" (pr-str form)]))]
     (is (= 0 exit) out)
     (is (str/includes? out "[:unpark 2 3]") out)

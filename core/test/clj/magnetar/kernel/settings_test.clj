@@ -17,7 +17,7 @@
 (defn- with-settings
   "What a JVM with these properties of Magnetar says about them, and the settings that it has."
   [& properties]
-  (let [{:keys [exit out]} (apply child/run (checks/class-path) 50
+  (let [{:keys [exit out]} (apply child/run (checks/class-path) 100
                                   (concat child/opens (map #(str "-Dmagnetar." %) properties) ["clojure.main" "-e" (pr-str settings)]))]
     (is (= 0 exit) out)
     {:said (set (re-seq #"the property .*" out))

@@ -22,7 +22,7 @@
        (System/exit 0)))
 
 (deftest an-interpreted-operation-that-overflows-the-stack-loses-no-wake-up
-  (let [{:keys [exit out]} (apply child/run (checks/class-path) 50
+  (let [{:keys [exit out]} (apply child/run (checks/class-path) 100
                              (concat ["-Xint"] child/opens ["clojure.main" "-e" (pr-str all-interpreted)]))]
     (is (= 0 exit) out)
     (is (= (repeat (* 2 (count sweep/kinds)) "0 lost") (map #(re-find #"\d+ lost" %) (str/split-lines out))) out)))

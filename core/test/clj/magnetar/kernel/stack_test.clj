@@ -16,7 +16,7 @@
 (defn- program
   "Runs the forms in a JVM of its own; returns {:exit :out}. `options` are the JVM's."
   [options & forms]
-  (apply child/run (checks/class-path) 50
+  (apply child/run (checks/class-path) 100
          (concat options ["clojure.main" "-e" (str/join " " (map pr-str (concat forms '[(System/exit 0)])))])))
 
 (def ^:private first-use
