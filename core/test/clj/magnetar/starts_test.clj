@@ -144,7 +144,7 @@
 
 (def ^:private no-starts
   "Names of api.edn that read like starts and start no process, or more than one; and the starts of magnetar.http, magnetar.cluster and magnetar.erlang, which their own suites test."
-  '#{magnetar.cluster/start magnetar.cluster/start-link magnetar.cluster/spawn magnetar.cluster.singleton/start-link magnetar.erlang/start magnetar.erlang/start-link magnetar.http/start magnetar.http/start-link magnetar.inspect/restarts magnetar.otel/start magnetar.telemetry/start-metrics
+  '#{magnetar.cluster/start magnetar.cluster/start-link magnetar.cluster/spawn magnetar.cluster.singleton/start-link magnetar.erlang/start magnetar.erlang/start-link magnetar.erlang/spawn magnetar.http/start magnetar.http/start-link magnetar.inspect/restarts magnetar.otel/start magnetar.telemetry/start-metrics
      magnetar.task.supervisor/async-opt magnetar.actor/start-timer magnetar.inspect/start-watchdog magnetar.task/async-stream magnetar.task.supervisor/async-stream
      magnetar.task.supervisor/async-stream-nolink magnetar.test/restart-storm
      magnetar.test/restart-node magnetar.test/start-node})

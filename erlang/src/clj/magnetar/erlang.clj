@@ -8,6 +8,7 @@
   connect disconnect ping    connections with other nodes
   nodes monitor-nodes        the other nodes, and messages when one comes or goes
   address                    where this node listens
+  spawn call cast            start a process on another node, or call a function there
 
   What a process does with others is in `magnetar.actor` and above it: a pid may be of any node, and [name
   node] is a name on a node. The first message to a node connects it. Links and monitors fire with
@@ -17,31 +18,37 @@
   tuple, a list a list, a string a binary.
 
   The groups of `magnetar.pg` have members of all connected nodes. A visible node shares the names of
-  `magnetar.global` too. Not there yet: processes that one side starts on the other. The guide has the whole
-  list.
+  `magnetar.global` too. The guide lists what is not there yet.
 
   Require it as `[magnetar.erlang :as erlang]`.
 
   Erlang: net_kernel, and the functions of the module erlang about nodes."
+  (:refer-clojure :exclude [cast])
   (:require
    [clojure.java.io :as io]
    [magnetar.actor :as actor]
+   [magnetar.erlang.impl.functions :as functions]
    [magnetar.erlang.impl.node :as node]
+   [magnetar.erlang.impl.remote :as remote]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.net.contexts :as contexts])
+   [magnetar.impl.timeouts :as timeouts]
+   [magnetar.net.contexts :as contexts]
+   [magnetar.proc-lib :as proc-lib])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress UnknownHostException)
-   (magnetar.erlang.wire Cookie Settings)))
+   (magnetar.erlang.wire Cookie Settings)
+   (magnetar.kernel.fiber Environment)
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- options
 
 (def ^:private known
-  [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil])
+  [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil :spawnable])
 
 (defn- bad [option wanted x]
   (arguments/misuse :magnetar/bad-option
@@ -73,6 +80,7 @@
   (check :insecure boolean? "true or false" options)
   (check :tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more" options)
   (check :buffer positive-int? "a number of bytes" options)
+  (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
   (check :nil #{:nil :undefined} ":nil or :undefined" options))
 
 (defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
@@ -111,7 +119,8 @@
     (bad :bind "an address, a string" (:bind options)))
   {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (epmd-address epmd) (int tick) (int buffer)
                         (int handshake-ms))
-   :nil-as (:nil options :nil)})
+   :nil-as (:nil options :nil)
+   :functions (functions/table (:spawnable options))})
 
 ;; ---- the begin and the end
 
@@ -142,6 +151,8 @@
                   the names of `magnetar.global`. Default false, a hidden node, as a C node is
     :tick         net_ticktime: a connection that is silent for so many ms is closed. Default 60000
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
+    :spawnable    a set of vars that other nodes may call, by `rpc` and `erpc`, and start processes with. The
+                  module is the namespace, the function the name. Default none
     :nil          the atom that nil is, :nil or :undefined. Default :nil, as in Elixir. The other one is a
                   keyword
 
@@ -346,3 +357,119 @@
         :pang)
       (catch ExceptionInfo _ :pang))
     :pang))
+
+;; ---- functions of other nodes
+
+(defn- check-function [operation node module function args]
+  (check-node node)
+  (when-not (and (keyword? module) (keyword? function) (sequential? args))
+    (arguments/misuse :magnetar/not-a-function
+                      (str "`" operation "` wants a module and a function, keywords, and a list of arguments, as in (" operation
+                           " node :lists :sum ['(1 2)]); these are " (arguments/show module) ", " (arguments/show function) " and "
+                           (arguments/show args) ".")
+                      {:module module :function function :args args}))
+  (when-not (or (Peers/connected node) (= node (actor/node)))
+    (connect node)))
+
+(defn spawn
+  "Starts a process on another node, which calls a function there; returns its pid.
+
+  The module and the function are keywords: their names are atoms. With :monitor returns [pid reference]. The
+  process has its link and its monitor before it runs. If there is no such function, it ends with
+  [:undef stack]. The node is connected first, if need be.
+
+  What the process prints is printed by this node, on the *out* of the process that has started it.
+
+  Blocks until the other node has answered.
+
+  Throws an ExceptionInfo with :node and :reason if that node cannot be connected, or refuses.
+
+  Cancellation: the answer is dropped when it comes. With :link the process then ends with :abandoned; else it
+  runs on.
+
+  Options:
+    :link     true links it to this process
+    :monitor  true monitors it
+
+  Example:
+
+    (erlang/spawn \"stock@127.0.0.1\" :stock :count [12] {:link true}) ;=> pid
+
+  See also `call`, `magnetar.cluster/spawn`.
+
+  Erlang: spawn/4, spawn_link/4, spawn_monitor/4."
+  {:added "0.2" :erlang "erlang:spawn/4"}
+  ([node module function args] (spawn node module function args nil))
+  ([node module function args options]
+   (arguments/options "erlang/spawn" [:link :monitor] options)
+   (check-function "erlang/spawn" node module function args)
+   (remote/spawn node module function args options)))
+
+(def ^:private ^:const no-limit
+  "The nanoseconds from which on a time-out is none."
+  (quot Long/MAX_VALUE 2))
+
+(defn call
+  "Calls a function on another node, in a process there, and returns its value.
+
+  The module and the function are keywords: their names are atoms. A thread that is not a process becomes one
+  for the time of the call. The node is connected first, if need be.
+
+  Blocks until the value is there, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else. The function goes on then.
+  Throws an ExceptionInfo with :node, :module, :function, :args, :class and :reason if the call fails. Its
+  :class is one of these:
+
+    :error   the function has had an error, and :stack is where. If there is no such function, it is :undef
+    :exit    it has called exit
+    :throw   it has thrown
+    :signal  an exit signal has ended its process
+    :erpc    the call was not made, or its answer was lost: :noconnection, or what the node refuses
+
+  Cancellation: cancelled or interrupted, it throws; the function goes on.
+
+  Options:
+    :timeout  how long to wait at most, a duration. Default 5000 ms
+    :else     what to return when time runs out
+
+  Example:
+
+    (erlang/call \"stock@127.0.0.1\" :lists :sum ['(1 2 3)]) ;=> 6
+
+  See also `cast`, `spawn`, `magnetar.gen-server/call`.
+
+  Erlang: erpc:call/5."
+  {:added "0.2" :erlang "erpc:call/5"}
+  ([node module function args] (call node module function args nil))
+  ([node module function args {:keys [timeout] :or {timeout 5000} :as options}]
+   (arguments/options "erlang/call" [:timeout :else] options)
+   (let [nanos (arguments/nanos :timeout timeout)
+         begun (.nanoTime (Environment/current))]
+     (check-function "erlang/call" node module function args)
+     (let [[kind x :as end] (proc-lib/in-process #(remote/call node module function args (when (< nanos no-limit) (+ begun nanos))))]
+       (case kind
+         :return x
+         :timeout (timeouts/outcome options 'magnetar.erlang/call node timeout [node module function args])
+         (throw (remote/failure node module function args end)))))))
+
+(defn cast
+  "Calls a function on another node without waiting for it, and returns :ok.
+
+  Returns :ok also if the node cannot be connected. What the function returns or throws is lost.
+
+  Throws an IllegalArgumentException if the node is not a string name@host, or the module or the function is
+  not a keyword.
+
+  Example:
+
+    (erlang/cast \"stock@127.0.0.1\" :stock :refill [12]) ;=> :ok
+
+  See also `call`.
+
+  Erlang: erpc:cast/4."
+  {:added "0.2" :erlang "erpc:cast/4"}
+  [node module function args]
+  (check-function "erlang/cast" node module function args)
+  (proc-lib/in-process #(remote/cast node module function args))
+  :ok)

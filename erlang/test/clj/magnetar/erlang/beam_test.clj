@@ -261,13 +261,6 @@
       (is (= "true" (ask b "erlang:set_cookie('" us "', " beam/cookie ")")))
       (is (= "pong" (ask b "net_adm:ping('" us "')"))))))
 
-(deftest a-process-cannot-be-started-here-by-a-beam
-  (with-beam
-    (fn [_ b]
-      (erlang/connect them)
-      (is (= "{badrpc,notsup}" (ask b "rpc:call('" us "', erlang, node, [])")))
-      (is (= "pong" (ask b "net_adm:ping('" us "')"))))))
-
 (deftest a-visible-node-is-listed
   (with-beam {:visible true :words []}
     (fn [_ b]

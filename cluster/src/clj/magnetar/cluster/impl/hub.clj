@@ -14,13 +14,14 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.proc-lib.remote :as remote]
    [magnetar.scope :as scope])
   (:import
    (java.io IOException)
    (magnetar.cluster.wire Streams Unread Unread$Share)
    (magnetar.kernel.fiber Environment)
    (magnetar.kernel.network Member Network Network$Events View)
-   (magnetar.kernel.process LocalProcess Peer Peers Ref Spawn)))
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -84,35 +85,15 @@
   (throw (ex-info (str "No process was started on the node " (pr-str node) ": " (if (= :noconnection why) "it is not connected." (pr-str why)))
                   {:node node :reason why})))
 
-(defn- abandon
-  "Ends a request that is waited for no longer, and what it has begun. Its answer may have come already."
-  [me ^Peer peer ^Ref ref {:keys [link monitor]}]
-  (when-not (Spawn/abandon me peer ref)
-    (scope/shield
-      (receive
-        [:spawn-reply ref :ok pid] (do
-                                     (when monitor (actor/demonitor ref {:flush true}))
-                                     (when link
-                                       (actor/unlink pid)
-                                       (actor/exit pid :abandoned)))
-        [:spawn-reply ref :error _] nil
-        (after 0 nil)))))
-
 (defn spawn-on
   "Starts a process on the node, which calls the function of the symbol with the arguments; returns its pid, and with :monitor [pid reference].
   Waits for the answer of the node."
-  [node [f & args] {:keys [link monitor] :as options}]
-  (let [me (LocalProcess/require "spawn")
-        peer (or (Peers/connected ^String node) (lost node :noconnection))
-        ref (Spawn/request me peer (into [f] args) (boolean link) (boolean monitor))
-        [how x] (try
-                  (receive [:spawn-reply ref how x] [how x])
-                  (catch Throwable t
-                    (abandon me peer ref options)
-                    (throw t)))]
+  [node [f & args] options]
+  (let [peer (or (Peers/connected ^String node) (lost node :noconnection))
+        [how x ref] (remote/start "spawn" peer (into [f] args) options)]
     (cond
       (= :error how) (lost node x)
-      monitor [x ref]
+      (:monitor options) [x ref]
       :else x)))
 
 ;; ---- sessions

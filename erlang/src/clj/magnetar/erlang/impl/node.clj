@@ -4,6 +4,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.erlang.impl.functions :as functions]
    [magnetar.erlang.impl.services :as services]
    [magnetar.erlang.impl.watchers :as watchers]
    [magnetar.etf :as etf]
@@ -31,8 +32,8 @@
 
 (defn- make
   "The node, not open yet, with its :links and its :codec."
-  [{:keys [^Settings settings nil-as]}]
-  (let [links (Links. (when (= :nil nil-as) :undefined))
+  [{:keys [^Settings settings nil-as functions]}]
+  (let [links (Links. (when (= :nil nil-as) :undefined) (functions/works functions))
         codec (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})]
     {:links links :codec codec :node (Node. settings links codec)}))
 

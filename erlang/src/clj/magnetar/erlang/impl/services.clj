@@ -4,6 +4,8 @@
   (:require
    [magnetar.erlang.impl.global :as global]
    [magnetar.erlang.impl.pg :as pg]
+   [magnetar.erlang.impl.rex :as rex]
+   [magnetar.erlang.impl.user :as user]
    [magnetar.gen-server :as gs]))
 
 (set! *warn-on-reflection* true)
@@ -23,7 +25,9 @@
   "From the name of a service to its callbacks. `init` gets the options of the node, its :node, :links and :codec."
   {:global_name_server global/callbacks
    :net_kernel net-kernel
-   :pg pg/callbacks})
+   :pg pg/callbacks
+   :rex rex/callbacks
+   :user user/callbacks})
 
 (defn start-all
   "Starts the services, linked to this process; returns the set of their pids. A name that a program has taken

@@ -9,8 +9,10 @@ final class Flags {
     static final long PUBLISHED = 1;
     static final long HEADER = 0x2000; // atoms are cached, and each packet begins with those that it refers to
     static final long FRAGMENTS = 0x800000;
+    static final long SPAWN = 1L << 32; // starts processes for others
 
     private static final long MONITORS = 0x8 | 0x20;
+    private static final long UNICODE_IO = 0x1000; // group leaders here get text in Unicode
     private static final long SMALL_ATOMS = 0x4000;
     private static final long SEND_SENDER = 0x80000;
     private static final long EXIT_PAYLOAD = 0x400000;
@@ -23,9 +25,9 @@ final class Flags {
     private static final long MANDATORY =
             0x4 | 0x10 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x20000 | 0x40000 | 0x1000000;
 
-    /** What this node tells. It starts no processes for others, so the bit for that is not there. */
+    /** What this node tells. */
     static final long OWN = MANDATORY | MANDATORY_DIGEST | MONITORS | HEADER | SMALL_ATOMS | SEND_SENDER | EXIT_PAYLOAD | FRAGMENTS
-            | UNLINK_ID | V4_NC | ALIAS;
+            | UNLINK_ID | V4_NC | ALIAS | SPAWN | UNICODE_IO;
 
     private static final long REQUIRED = MANDATORY | SEND_SENDER | EXIT_PAYLOAD | UNLINK_ID | V4_NC;
 

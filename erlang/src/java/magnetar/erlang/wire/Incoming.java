@@ -3,7 +3,10 @@ package magnetar.erlang.wire;
 import clojure.lang.BigInt;
 import clojure.lang.ExceptionInfo;
 import clojure.lang.IPersistentVector;
+import clojure.lang.ISeq;
 import clojure.lang.Keyword;
+import clojure.lang.RT;
+import clojure.lang.Sequential;
 import clojure.lang.Tuple;
 import java.nio.ByteBuffer;
 import java.util.function.Consumer;
@@ -31,6 +34,8 @@ final class Incoming {
     private static final int FRAGMENT = 70;
     private static final int PASS_THROUGH = 112;
     private static final int TWO_LONGS = 16;
+    private static final Keyword LINK = Keyword.intern("link");
+    private static final Keyword MONITOR = Keyword.intern("monitor");
     private static final Keyword UNREADABLE = Keyword.intern("unreadable");
 
     private final Peer peer;
@@ -183,6 +188,8 @@ final class Incoming {
             case Op.DOWN -> new Signal.Down(part(c, 1), pid(c, 2), as(Ref.class, part(c, 3)), part(c, 4));
             case Op.PAYLOAD_DOWN -> new Signal.Down(part(c, 1), pid(c, 2), as(Ref.class, part(c, 3)), reason());
             case Op.GROUP_LEADER -> null;
+            case Op.SPAWN_REQUEST, Op.SPAWN_REQUEST_TT -> spawn(c);
+            case Op.SPAWN_REPLY, Op.SPAWN_REPLY_TT -> new Signal.SpawnReply(pid(c, 2), as(Ref.class, part(c, 1)), started(c));
             default -> aboutLinks(op, c);
         };
     }
@@ -214,6 +221,43 @@ final class Incoming {
             dropped.accept(cannot);
             return null;
         }
+    }
+
+    private Signal spawn(IPersistentVector c) {
+        if (!(part(c, 4) instanceof IPersistentVector called && called.length() == 3)) {
+            throw new BadPacket("A request for a process names no function.");
+        }
+        Object options = part(c, 5);
+        return new Signal.Spawn(theirs(c, 2), as(ForeignRef.class, part(c, 1)), pid(c, 3), work(called), hasOption(options, LINK),
+                hasOption(options, MONITOR), null);
+    }
+
+    /** The module, the function and its arguments, or why the arguments cannot be read here. */
+    private Object work(IPersistentVector called) {
+        if (at == end) {
+            throw new BadPacket("A request for a process has no arguments behind it.");
+        }
+        try {
+            return Tuple.create(called.nth(0), called.nth(1), as(Sequential.class, term()));
+        } catch (ExceptionInfo cannot) {
+            dropped.accept(cannot);
+            return cannot;
+        }
+    }
+
+    /** Monitors may have options of their own, which are for the node that asks. */
+    private static boolean hasOption(Object options, Keyword wanted) {
+        for (ISeq s = RT.seq(as(Sequential.class, options)); s != null; s = s.next()) {
+            if (s.first() == wanted || s.first() instanceof IPersistentVector v && v.length() > 0 && v.nth(0) == wanted) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** The new process, or the reason why there is none. */
+    private Object started(IPersistentVector c) {
+        return part(c, 4) instanceof Pid ? theirs(c, 4) : part(c, 4);
     }
 
     private Object reason() {

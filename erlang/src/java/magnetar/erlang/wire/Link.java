@@ -86,7 +86,7 @@ final class Link {
         this.log = log;
         boolean headers = (other.flags() & own.flags() & Flags.HEADER) != 0;
         this.outbox = new Outbox(peer.name(), own.buffer(), Long.MAX_VALUE);
-        this.outgoing = new Outgoing(headers, codec, outbox, failed -> report("an answer to", failed));
+        this.outgoing = new Outgoing(headers, (other.flags() & Flags.SPAWN) != 0, codec, outbox, failed -> report("an answer to", failed));
         this.incoming = new Incoming(peer, headers, codec, LARGEST, this::dropped, unknown -> report("the connection with", unknown));
     }
 
@@ -170,6 +170,9 @@ final class Link {
             }
             Signal signal = incoming.read(packet, length);
             if (signal != null) {
+                if (signal instanceof Signal.Spawn request) {
+                    outgoing.isAsked(request);
+                }
                 connection.receive(signal);
             }
         }

@@ -1,20 +1,24 @@
 package magnetar.erlang.wire;
 
+import clojure.lang.ExceptionInfo;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Function;
 import magnetar.etf.Identities;
 import magnetar.kernel.process.Connection;
 import magnetar.kernel.process.Signal;
 import magnetar.kernel.process.Transport;
 
-/** The connections of this node with nodes of Erlang, as the transport of the kernel. It starts no processes for others. */
+/** The connections of this node with nodes of Erlang, as the transport of the kernel. */
 public final class Links implements Transport {
     private final Map<Connection, Link> links = new ConcurrentHashMap<>();
     private final List<Watcher> watchers = new CopyOnWriteArrayList<>();
     private final Ids ids = new Ids(this);
     private final Object undefined;
+    private final Function<Object, Callable<?>> works;
 
     /**
      * Is told of connections, by the thread that begins and ends them: that a node is up before its first signal, and that it
@@ -32,9 +36,12 @@ public final class Links implements Transport {
      * No connections yet.
      *
      * @param undefined what the codec of the connections writes as the atom {@code undefined}
+     * @param works what a process does that a node asks for, of {@code [module function arguments]}; throws if there is to
+     *     be no process
      */
-    public Links(Object undefined) {
+    public Links(Object undefined, Function<Object, Callable<?>> works) {
         this.undefined = undefined;
+        this.works = works;
     }
 
     /** How the codec of the connections writes pids and references. */
@@ -89,6 +96,14 @@ public final class Links implements Transport {
     @Override
     public Object undefined() {
         return undefined;
+    }
+
+    @Override
+    public Callable<?> work(Connection from, Object what) {
+        if (what instanceof ExceptionInfo unreadable) {
+            throw unreadable;
+        }
+        return works.apply(what);
     }
 
     @Override

@@ -22,6 +22,10 @@ final class Op {
     static final int PAYLOAD_EXIT2 = 26;
     static final int PAYLOAD_EXIT2_TT = 27;
     static final int PAYLOAD_DOWN = 28;
+    static final int SPAWN_REQUEST = 29;
+    static final int SPAWN_REQUEST_TT = 30;
+    static final int SPAWN_REPLY = 31;
+    static final int SPAWN_REPLY_TT = 32;
     static final int ALIAS_SEND = 33;
     static final int ALIAS_SEND_TT = 34;
     static final int UNLINK_ID = 35;

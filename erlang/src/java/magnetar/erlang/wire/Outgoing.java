@@ -1,16 +1,24 @@
 package magnetar.erlang.wire;
 
 import clojure.lang.ExceptionInfo;
+import clojure.lang.IPersistentVector;
 import clojure.lang.Keyword;
 import clojure.lang.LazilyPersistentVector;
+import clojure.lang.PersistentList;
 import clojure.lang.Tuple;
 import java.math.BigInteger;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import magnetar.etf.Codec;
 import magnetar.etf.Encoder;
 import magnetar.etf.Reference;
 import magnetar.kernel.process.Outbox;
+import magnetar.kernel.process.Ref;
 import magnetar.kernel.process.Signal;
 
 /**
@@ -27,22 +35,33 @@ final class Outgoing {
     private static final byte[] TICK = new byte[LENGTH];
     private static final Keyword EMPTY = Keyword.intern("");
     private static final Keyword UNSENDABLE = Keyword.intern("unsendable");
+    private static final Keyword BADARG = Keyword.intern("badarg");
+    private static final Keyword LINK = Keyword.intern("link");
+    private static final Keyword MONITOR = Keyword.intern("monitor");
+    private static final Keyword RETURN = Keyword.intern("return");
+    private static final Keyword ERROR = Keyword.intern("error");
+    private static final int LINKED = 1;
+    private static final int MONITORED = 2;
     private static final Object[] NOTHING = {};
 
     private final byte[] start;
     private final Codec codec;
     private final Outbox outbox;
     private final Consumer<Throwable> failed;
+    private final boolean spawns;
     private final AtomicReference<Encoder> spare = new AtomicReference<>();
+    private final Map<Ref, Integer> asked = new ConcurrentHashMap<>(); // from requests of the other node to their flags
 
     /**
      * A writer.
      *
      * @param headers whether packets have headers with atoms
+     * @param spawns whether the other node starts processes for this one
      * @param failed is told of an answer that cannot be written, whose caller gets a notice of a death instead
      */
-    Outgoing(boolean headers, Codec codec, Outbox outbox, Consumer<Throwable> failed) {
+    Outgoing(boolean headers, boolean spawns, Codec codec, Outbox outbox, Consumer<Throwable> failed) {
         this.start = headers ? HEADER : PASS_THROUGH;
+        this.spawns = spawns;
         this.codec = codec;
         this.outbox = outbox;
         this.failed = failed;
@@ -62,9 +81,7 @@ final class Outgoing {
     void add(Signal signal) {
         Encoder taken = spare.getAndSet(null);
         Encoder e = taken == null ? new Encoder(codec) : taken;
-        if (!write(e, signal)) {
-            return;
-        }
+        write(e, signal);
         byte[] bytes = e.buffer();
         int length = e.length() - LENGTH;
         bytes[0] = (byte) (length >> 24);
@@ -81,13 +98,12 @@ final class Outgoing {
     private static boolean hasWaited(Signal signal) {
         return switch (signal) {
             case Signal.Message s -> s.from() != null;
-            case Signal.Exit _, Signal.Link _, Signal.Monitor _ -> true;
+            case Signal.Exit _, Signal.Link _, Signal.Monitor _, Signal.Spawn _ -> true;
             default -> false;
         };
     }
 
-    /** False if the other node does not have to know of it. */
-    private boolean write(Encoder e, Signal signal) {
+    private void write(Encoder e, Signal signal) {
         switch (signal) {
             case Signal.Message s -> message(e, s);
             case Signal.Exit s -> terms(e, new Object[] {s.reason()}, Op.PAYLOAD_EXIT2, sender(s.from()), s.to());
@@ -98,13 +114,38 @@ final class Outgoing {
             case Signal.Monitor s -> terms(e, NOTHING, Op.MONITOR, s.from(), s.to(), s.ref());
             case Signal.Demonitor s -> terms(e, NOTHING, Op.DEMONITOR, s.from(), s.to(), s.ref());
             case Signal.Down s -> withReason(e, s.reason(), Op.PAYLOAD_DOWN, s.from(), s.to(), s.ref());
-            case Signal.Spawn _ -> throw new UnsupportedOperationException("This version starts no processes on nodes of Erlang.");
-            case Signal.SpawnReply _ -> {
-                return false; // the other node asks for no process: see Flags
-            }
+            case Signal.Spawn s -> spawn(e, s);
+            case Signal.SpawnReply s -> spawned(e, s);
         }
-        return true;
     }
+
+    // --- processes ---------------------------------------------------------------------------------------------------
+
+    /** Notes the request of the other node for a process. Its answer says which of a link and a monitor there are. */
+    void isAsked(Signal.Spawn request) {
+        asked.put(request.ref(), (request.link() ? LINKED : 0) | (request.monitor() ? MONITORED : 0));
+    }
+
+    private void spawn(Encoder e, Signal.Spawn s) {
+        if (!(s.what() instanceof Call call)) {
+            throw new UnsupportedOperationException("`cluster/spawn` starts no process on a node of Erlang: use `erlang/spawn`.");
+        }
+        if (!spawns) {
+            throw new UnsupportedOperationException("The node starts no processes for others.");
+        }
+        List<Keyword> options = Stream.of(s.link() ? LINK : null, s.monitor() ? MONITOR : null).filter(Objects::nonNull).toList();
+        terms(e, new Object[] {PersistentList.create(call.args())}, Op.SPAWN_REQUEST, s.ref(), s.from(), call.leader(),
+                Tuple.create(call.module(), call.function(), (long) call.args().size()), PersistentList.create(options));
+    }
+
+    private void spawned(Encoder e, Signal.SpawnReply s) {
+        Integer flags = asked.remove(s.ref());
+        boolean started = s.result() instanceof magnetar.kernel.process.Pid;
+        Object result = started || s.result() instanceof Keyword ? s.result() : BADARG; // Erlang allows nothing else
+        terms(e, NOTHING, Op.SPAWN_REPLY, s.ref(), s.to(), started && flags != null ? (long) flags : 0L, result);
+    }
+
+    // --- messages ----------------------------------------------------------------------------------------------------
 
     private void message(Encoder e, Signal.Message s) {
         Reference alias = Requests.aliasOf(s.to(), s.message());
@@ -144,7 +185,11 @@ final class Outgoing {
         try {
             terms(e, new Object[] {reason}, op, parts);
         } catch (ExceptionInfo cannot) {
-            withNearReason(e, reason, op, parts);
+            if (reason instanceof IPersistentVector v && isValueOfCall(v)) {
+                terms(e, new Object[] {failureOfCall(v, cannot)}, op, parts);
+            } else {
+                withNearReason(e, reason, op, parts);
+            }
         }
     }
 
@@ -155,6 +200,16 @@ final class Outgoing {
         } catch (ExceptionInfo cannot) {
             terms(e, new Object[] {Reasons.text(reason)}, op, parts);
         }
+    }
+
+    /** True for the reason of a process that has called a function for erpc, which has returned. */
+    private static boolean isValueOfCall(IPersistentVector reason) {
+        return reason.length() == 3 && reason.nth(0) instanceof Ref && reason.nth(1) == RETURN;
+    }
+
+    /** The reason that says of such a call that its value cannot be written. */
+    private static Object failureOfCall(IPersistentVector reason, Throwable cannot) {
+        return Tuple.create(reason.nth(0), ERROR, Tuple.create(UNSENDABLE, cannot.getMessage()), PersistentList.EMPTY);
     }
 
     private void terms(Encoder e, Object[] payload, int op, Object... parts) {

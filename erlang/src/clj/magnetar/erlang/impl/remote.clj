@@ -1,0 +1,114 @@
+(ns magnetar.erlang.impl.remote
+  "Processes and calls of functions on BEAMs. A call is a process there that ends with its value as the reason, as `erpc`
+  has it."
+  {:no-doc true}
+  (:refer-clojure :exclude [cast])
+  (:require
+   [magnetar.actor :as actor :refer [after receive]]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib.remote :as remote])
+  (:import
+   (magnetar.erlang.wire Call)
+   (magnetar.kernel.fiber Environment)
+   (magnetar.kernel.process Peer Peers Pid Spawn)))
+
+(set! *warn-on-reflection* true)
+
+(defn- leader
+  "The group leader of a process on a BEAM: this one's if that is on another node too, else the server `user` of this node."
+  ^Pid []
+  (let [^Pid own (actor/group-leader)]
+    (if (pos? (.node own))
+      own
+      (or (actor/whereis :user) own))))
+
+(defn- work [module function args]
+  (Call. module function (vec args) (leader)))
+
+;; ---- processes
+
+(defn- not-started [node why]
+  (errors/failure (str "No process was started on the node " (pr-str node) ": "
+                       (if (= :noconnection why) "it is not connected." (str (reasons/text why) ".")))
+    {:node node :reason why}))
+
+(defn spawn
+  "Starts a process on the node; its pid, or with :monitor [pid reference]."
+  [node module function args options]
+  (let [peer (or (Peers/connected ^String node) (throw (not-started node :noconnection)))
+        [how x ref] (remote/start "spawn" peer (work module function args) options)]
+    (cond
+      (= :error how) (throw (not-started node x))
+      (:monitor options) [x ref]
+      :else x)))
+
+;; ---- calls
+
+(defn- left
+  "How many ms are left until then, 0 or more, rounded up."
+  [deadline]
+  (if deadline
+    (max 0 (quot (+ 999999 (- (long deadline) (.nanoTime (Environment/current)))) 1000000))
+    :infinity))
+
+(defn- ended
+  "What the reason says of a process that was to call a function: [kind value stack]."
+  [tag why]
+  (cond
+    (= :noconnection why) [:erpc why]
+    (and (vector? why) (<= 3 (count why) 4) (= tag (first why))) (subvec why 1)
+    :else [:signal why]))
+
+(defn- await-end [ref tag deadline]
+  (loop []
+    (let [end (receive
+                [:spawn-reply ref :ok _] nil
+                [:spawn-reply ref :error why] [:erpc why]
+                [:DOWN ref :process _ why] (ended tag why)
+                (after (left deadline) [:timeout]))]
+      (or end (recur)))))
+
+(defn call
+  "Calls the function on the node until the deadline, a nanoTime or nil: [:return value], [:error reason stack], [:exit reason], [:throw value],
+  [:signal reason] of a process that was ended, [:erpc reason] of a call that was not made, or [:timeout]."
+  [node module function args deadline]
+  (if-some [^Peer peer (Peers/connected ^String node)]
+    (let [tag (actor/make-ref)
+          ref (remote/request "call" peer (work :erpc :execute_call [tag module function (apply list args)]) {:monitor true})
+          give-up #(do (remote/forget peer ref {:monitor true})
+                       (actor/demonitor ref {:flush true}))]
+      (try
+        (let [end (await-end ref tag deadline)]
+          (when (= [:timeout] end)
+            (give-up))
+          end)
+        (catch Throwable t
+          (give-up)
+          (throw t))))
+    [:erpc :noconnection]))
+
+(defn cast
+  "Calls the function on the node, and waits for nothing."
+  [node module function args]
+  (when-some [^Peer peer (Peers/connected ^String node)]
+    (remote/forget peer (remote/request "cast" peer (work :erpc :execute_cast [module function (apply list args)]) nil) nil)))
+
+(defn- how [[kind reason]]
+  (if (= [:error :undef] [kind reason])
+    "there is no such function"
+    (str (case kind
+           :error "it has thrown the error "
+           :exit "it has exited: "
+           :throw "it has thrown "
+           :signal "its process was ended: "
+           :erpc "the call was not made, or its answer was lost: ")
+         (reasons/text reason))))
+
+(defn failure
+  "The error of a call that has ended otherwise than with a value."
+  [node module function args [kind reason stack :as end]]
+  (errors/failure (str "The call of " (name module) ":" (name function) "/" (count args) " on the node " (pr-str node) " has failed: " (how end) ".")
+    (cond-> {:node node :module module :function function :args args :class kind :reason reason}
+      stack (assoc :stack stack))))
