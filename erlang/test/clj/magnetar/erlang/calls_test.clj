@@ -8,9 +8,8 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.beam :as beam :refer [ask got nothing-more? them us with-beam]]
-   [magnetar.erlang.scripted :refer [eventually quietly]]
-   [magnetar.gen-server :as gs]
-   [magnetar.report :as report])
+   [magnetar.erlang.scripted :refer [eventually failures-of]]
+   [magnetar.gen-server :as gs])
   (:import
    (clojure.lang ExceptionInfo)
    (java.io StringWriter)
@@ -121,7 +120,7 @@
     (fn [b]
       (let [random (java.util.Random. 7)]
         (ask b "By = fun(F) -> try F() catch C:R -> {C, R} end end")
-        (dotimes [_ 20]
+        (dotimes [_ 10]
           (let [calls (str/replace (calls-of random 100) #"absent_'" "'absent_")]
             (is (= "[]" (ask b "lists:usort([{M, F, A} || {M, F, A} <- " calls ", "
                              "By(fun() -> rpc:call(N, M, F, A) end) =/= By(fun() -> rpc:call(node(), M, F, A) end) orelse "
@@ -167,17 +166,6 @@
 
 ;; ---- processes that a BEAM starts here
 
-(defn- failures
-  "Calls f; returns what the failures say that are reported meanwhile."
-  [f]
-  (let [said (atom [])
-        hook #(swap! said conj (ex-message (:error %)))]
-    (report/add-hook :failure hook)
-    (try
-      (f)
-      @said
-      (finally (report/remove-hook :failure hook)))))
-
 (deftest beams-start-processes-here
   (with-functions
     (fn [b]
@@ -198,8 +186,11 @@
                                 "receive {'EXIT', P6, killed} -> exit after 20000 -> none end} end")))
       (is (= "none" (ask b "begin spawn_request(N, Mod, tell, [7], [{reply, no}]), receive X7 -> X7 after 0 -> none end end")))
       (is (= #{:waits :told} (set (map first (repeatedly 4 got)))))
-      (is (= ["no such item"] (failures #(is (= "<<\"no such item\">>" (ask b "begin {P8, M8} = spawn_monitor(N, Mod, fail, [error]), "
-                                                  "receive {'DOWN', M8, process, P8, {#{message := R8}, [{Mod, fail, 1, _}]}} -> R8 after 20000 -> none end end"))))))
+      (failures-of
+        (fn [failures]
+          (is (= "<<\"no such item\">>" (ask b "begin {P8, M8} = spawn_monitor(N, Mod, fail, [error]), "
+                                                  "receive {'DOWN', M8, process, P8, {#{message := R8}, [{Mod, fail, 1, _}]}} -> R8 after 20000 -> none end end")))
+          (is (= ["no such item"] (map #(ex-message (:error %)) @failures)))))
       (is (nothing-more?)))))
 
 (deftest what-is-printed-for-a-beam-goes-to-its-group-leader

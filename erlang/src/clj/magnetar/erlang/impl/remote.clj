@@ -34,11 +34,18 @@
                        (if (= :noconnection why) "it is not connected." (str (reasons/text why) ".")))
     {:node node :reason why}))
 
+(defn- unless-refused
+  "What f returns; [:error :notsup] if the node starts no processes for others, such as one of jinterface."
+  [f]
+  (try
+    (f)
+    (catch UnsupportedOperationException _ [:error :notsup])))
+
 (defn spawn
   "Starts a process on the node; its pid, or with :monitor [pid reference]."
   [node module function args options]
   (let [peer (or (Peers/connected ^String node) (throw (not-started node :noconnection)))
-        [how x ref] (remote/start "spawn" peer (work module function args) options)]
+        [how x ref] (unless-refused #(remote/start "spawn" peer (work module function args) options))]
     (cond
       (= :error how) (throw (not-started node x))
       (:monitor options) [x ref]
@@ -70,30 +77,35 @@
                 (after (left deadline) [:timeout]))]
       (or end (recur)))))
 
+(defn- call-of-peer [^Peer peer module function args deadline]
+  (let [tag (actor/make-ref)
+        ref (remote/request "call" peer (work :erpc :execute_call [tag module function (apply list args)]) {:monitor true})
+        give-up #(do (remote/forget peer ref {:monitor true})
+                     (actor/demonitor ref {:flush true}))]
+    (try
+      (let [end (await-end ref tag deadline)]
+        (when (= [:timeout] end)
+          (give-up))
+        end)
+      (catch Throwable t
+        (give-up)
+        (throw t)))))
+
 (defn call
   "Calls the function on the node until the deadline, a nanoTime or nil: [:return value], [:error reason stack], [:exit reason], [:throw value],
   [:signal reason] of a process that was ended, [:erpc reason] of a call that was not made, or [:timeout]."
   [node module function args deadline]
-  (if-some [^Peer peer (Peers/connected ^String node)]
-    (let [tag (actor/make-ref)
-          ref (remote/request "call" peer (work :erpc :execute_call [tag module function (apply list args)]) {:monitor true})
-          give-up #(do (remote/forget peer ref {:monitor true})
-                       (actor/demonitor ref {:flush true}))]
-      (try
-        (let [end (await-end ref tag deadline)]
-          (when (= [:timeout] end)
-            (give-up))
-          end)
-        (catch Throwable t
-          (give-up)
-          (throw t))))
+  (if-some [peer (Peers/connected ^String node)]
+    (let [end (unless-refused #(call-of-peer peer module function args deadline))]
+      (if (= [:error :notsup] end) [:erpc :notsup] end))
     [:erpc :noconnection]))
 
 (defn cast
   "Calls the function on the node, and waits for nothing."
   [node module function args]
   (when-some [^Peer peer (Peers/connected ^String node)]
-    (remote/forget peer (remote/request "cast" peer (work :erpc :execute_cast [module function (apply list args)]) nil) nil)))
+    (unless-refused
+      #(remote/forget peer (remote/request "cast" peer (work :erpc :execute_cast [module function (apply list args)]) nil) nil))))
 
 (defn- how [[kind reason]]
   (if (= [:error :undef] [kind reason])
