@@ -31,6 +31,7 @@
     :exit (actor/exit [:closed 7])
     :call (gs/call :nobody-there :x)
     :unsendable #{1}
+    :lazy [:items (map #(/ 6 %) [3 0])]
     :arity (price 1 2)))
 
 (defn tell [x]
@@ -158,6 +159,8 @@
           "the function was called with the right number of arguments")
       (is (str/starts-with? (asked b "erpc" "fail, [unsendable]") "{error,{exception,{unsendable,<<\"") "the value has no term")
       (is (str/starts-with? (asked b "rpc" "fail, [unsendable]") "{badrpc,{'EXIT',{{unsendable,<<\""))
+      (is (= "{badrpc,{'EXIT',{{unsendable,<<\"java.lang.ArithmeticException: Divide by zero\">>},[]}}}" (asked b "rpc" "fail, [lazy]"))
+          "its error comes when it is written")
       (ask b "Wr = erpc:send_request(N, Mod, 'wait-for-end', [])")
       (let [[_ pid] (got)]
         (actor/exit pid :stopped)

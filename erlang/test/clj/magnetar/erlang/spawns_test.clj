@@ -7,12 +7,14 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.impl.functions :as functions]
-   [magnetar.erlang.scripted :as scripted :refer [control ended? eventually failures-of flags hang-up join next-control packet pid reference running term]])
+   [magnetar.erlang.scripted :as scripted
+    :refer [control ended? eventually failures-of flags hang-up join next-control packet pid reference running term]]
+   [magnetar.gen-server :as gs])
   (:import
    (clojure.lang ExceptionInfo)
    (java.io StringWriter)
    (java.util.function Function)
-   (magnetar.etf Pid)))
+   (magnetar.etf ImproperList Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -133,6 +135,31 @@
           start #(try (.apply works [:a :b ()]) (catch ExceptionInfo e (:magnetar/exit (ex-data e))))]
       (is (fn? (start)))
       (is (eventually #(do (System/gc) (fn? (start))))))))
+
+;; ---- values that cannot be written
+
+(deftest a-lazy-reason-or-answer-whose-code-throws-is-text
+  (failures-of
+    (fn [failures]
+      (with-process
+        (fn [peer]
+          (let [ref (reference other 1 2 3)
+                child (actor/spawn #(receive :end (actor/exit [:items (map inc [1 nil])])))]
+            (actor/register :child child)
+            (control peer [19 their-pid :child ref])
+            (control peer (request (reference other 7) :absent 0) ())
+            (is (= 31 (ffirst (next-control peer))) "the monitor is there")
+            (! child :end)
+            (is (= [28 :items true] (let [[[op] [word text]] (next-control peer)] [op word (string? text)])))
+            (let [[_ server] (gs/start {:init (fn [_] [:ok nil])
+                                        :handle-call (fn [_ _ state] [:reply (map inc [1 nil]) state])}
+                                       nil {:name :server})
+                  tag (ImproperList. (list :alias) (reference other 1 2 3 4 5))]
+              (control peer [6 their-pid (keyword "") :server] [:$gen_call [their-pid tag] :items])
+              (is (= 28 (ffirst (next-control peer))))
+              (is (actor/alive? server))
+              (gs/stop server)))))
+      (is (= 1 (count @failures)) "the answer is reported"))))
 
 ;; ---- by the other node
 

@@ -166,9 +166,9 @@ final class Outgoing {
     private void answer(Encoder e, Signal.Message s, Reference alias) {
         try {
             terms(e, new Object[] {s.message()}, Op.ALIAS_SEND, sender(s.from()), alias);
-        } catch (ExceptionInfo cannot) {
+        } catch (Exception | StackOverflowError cannot) {
             failed.accept(cannot);
-            terms(e, new Object[] {Tuple.create(UNSENDABLE, cannot.getMessage())}, Op.PAYLOAD_DOWN, sender(s.from()), s.to(), alias);
+            terms(e, new Object[] {Tuple.create(UNSENDABLE, text(cannot))}, Op.PAYLOAD_DOWN, sender(s.from()), s.to(), alias);
         }
     }
 
@@ -184,7 +184,7 @@ final class Outgoing {
     private void withReason(Encoder e, Object reason, int op, Object... parts) {
         try {
             terms(e, new Object[] {reason}, op, parts);
-        } catch (ExceptionInfo cannot) {
+        } catch (Exception | StackOverflowError cannot) {
             if (reason instanceof IPersistentVector v && isValueOfCall(v)) {
                 terms(e, new Object[] {failureOfCall(v, cannot)}, op, parts);
             } else {
@@ -197,7 +197,7 @@ final class Outgoing {
     private void withNearReason(Encoder e, Object reason, int op, Object... parts) {
         try {
             terms(e, new Object[] {Reasons.sendable(reason)}, op, parts);
-        } catch (ExceptionInfo cannot) {
+        } catch (Exception | StackOverflowError cannot) {
             terms(e, new Object[] {Reasons.text(reason)}, op, parts);
         }
     }
@@ -209,7 +209,12 @@ final class Outgoing {
 
     /** The reason that says of such a call that its value cannot be written. */
     private static Object failureOfCall(IPersistentVector reason, Throwable cannot) {
-        return Tuple.create(reason.nth(0), ERROR, Tuple.create(UNSENDABLE, cannot.getMessage()), PersistentList.EMPTY);
+        return Tuple.create(reason.nth(0), ERROR, Tuple.create(UNSENDABLE, text(cannot)), PersistentList.EMPTY);
+    }
+
+    /** Why a value cannot be written: it has no term, or is lazy and its code has thrown. */
+    private static String text(Throwable cannot) {
+        return cannot instanceof ExceptionInfo ? cannot.getMessage() : cannot.toString();
     }
 
     private void terms(Encoder e, Object[] payload, int op, Object... parts) {
