@@ -40,8 +40,7 @@
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress UnknownHostException)
    (magnetar.erlang.wire Cookie Settings)
-   (magnetar.kernel.fiber Environment)
-   (magnetar.kernel.process Peers)))
+   (magnetar.kernel.fiber Environment)))
 
 (set! *warn-on-reflection* true)
 
@@ -367,9 +366,7 @@
                       (str "`" operation "` wants a module and a function, keywords, and a list of arguments, as in (" operation
                            " node :lists :sum ['(1 2)]); these are " (arguments/show module) ", " (arguments/show function) " and "
                            (arguments/show args) ".")
-                      {:module module :function function :args args}))
-  (when-not (or (Peers/connected node) (= node (actor/node)))
-    (connect node)))
+                      {:module module :function function :args args})))
 
 (defn spawn
   "Starts a process on another node, which calls a function there; returns its pid.

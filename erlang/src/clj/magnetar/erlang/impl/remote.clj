@@ -24,6 +24,13 @@
       own
       (or (actor/whereis :user) own))))
 
+(defn- node-of-erlang
+  "The node, which is connected if need be; nil if it cannot be, or is a node of another transport."
+  ^Peer [node]
+  (when-some [^Peer peer (Peers/reach node)]
+    (when (.isErlang peer)
+      peer)))
+
 (defn- work [module function args]
   (Call. module function (vec args) (leader)))
 
@@ -44,7 +51,7 @@
 (defn spawn
   "Starts a process on the node; its pid, or with :monitor [pid reference]."
   [node module function args options]
-  (let [peer (or (Peers/connected ^String node) (throw (not-started node :noconnection)))
+  (let [peer (or (node-of-erlang node) (throw (not-started node :noconnection)))
         [how x ref] (unless-refused #(remote/start "spawn" peer (work module function args) options))]
     (cond
       (= :error how) (throw (not-started node x))
@@ -95,7 +102,7 @@
   "Calls the function on the node until the deadline, a nanoTime or nil: [:return value], [:error reason stack], [:exit reason], [:throw value],
   [:signal reason] of a process that was ended, [:erpc reason] of a call that was not made, or [:timeout]."
   [node module function args deadline]
-  (if-some [peer (Peers/connected ^String node)]
+  (if-some [peer (node-of-erlang node)]
     (let [end (unless-refused #(call-of-peer peer module function args deadline))]
       (if (= [:error :notsup] end) [:erpc :notsup] end))
     [:erpc :noconnection]))
@@ -103,7 +110,7 @@
 (defn cast
   "Calls the function on the node, and waits for nothing."
   [node module function args]
-  (when-some [^Peer peer (Peers/connected ^String node)]
+  (when-some [peer (node-of-erlang node)]
     (unless-refused
       #(remote/forget peer (remote/request "cast" peer (work :erpc :execute_cast [module function (apply list args)]) nil) nil))))
 
