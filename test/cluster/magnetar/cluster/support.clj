@@ -141,6 +141,30 @@
          (finally (leave made#))))
     `(do ~@body)))
 
+;; --- what breaks
+
+(defn- call
+  "Calls a method of a network that only its package has."
+  [network ^String method classes & arguments]
+  (let [method (doto (.getDeclaredMethod JGroupsNetwork method (into-array Class classes)) (.setAccessible true))]
+    (.invoke method network (object-array arguments))
+    nil))
+
+(defn sever
+  "Breaks the cable from and to the member, or in one direction, until `mend`."
+  [network member from? to?]
+  (call network "sever" [Member Boolean/TYPE Boolean/TYPE] member from? to?))
+
+(defn mend
+  "Mends the cables of a network."
+  [network]
+  (call network "mend" []))
+
+(defn crash
+  "Ends the node of a network as if its program were killed."
+  [network]
+  (call network "crash" []))
+
 ;; --- connections
 
 (defn dial

@@ -5,7 +5,7 @@
    :limit 300000}
   (:require
    [clojure.test :refer [deftest is testing]]
-   [magnetar.cluster.support :refer [alone-ms limit-ms quick-ms settings with-refusals]]
+   [magnetar.cluster.support :refer [alone-ms crash limit-ms mend quick-ms settings sever with-refusals]]
    [magnetar.network-contract :as contract])
   (:import
    (java.net ServerSocket)
@@ -36,12 +36,12 @@
 
 (defn- cut [networks from to one-way?]
   (doseq [i from, j to
-          :let [^JGroupsNetwork sender (networks i)
-                ^JGroupsNetwork receiver (networks j)]]
+          :let [sender (networks i)
+                receiver (networks j)]]
     (when-let [other (member-named receiver (str "n" i))]
-      (.sever receiver other true (not one-way?)))
+      (sever receiver other true (not one-way?)))
     (when-let [other (member-named sender (str "n" j))]
-      (.sever sender other (not one-way?) true))))
+      (sever sender other (not one-way?) true))))
 
 (defn- made
   "A network that has not joined. The first one listens at the port, at which the others look for it."
@@ -58,8 +58,8 @@
           :on (fn [_ f] (f))
           :start (fn [_ f] (Thread/startVirtualThread f) nil)
           :cut (fn [from to one-way?] (cut networks from to one-way?))
-          :heal (fn [] (run! JGroupsNetwork/.mend networks))
-          :crash (fn [i] (.crash ^JGroupsNetwork (networks i)))
+          :heal (fn [] (run! mend networks))
+          :crash (fn [i] (crash (networks i)))
           :until until
           :settle settle
           :window (bit-shift-left 1 22)})

@@ -4,8 +4,8 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.cluster.support :refer [alone-ms await-next-view await-view frames leave limit-ms node patient-ms quick-ms recorder send-text settings view views waited
-                                     with-nodes]])
+   [magnetar.cluster.support :refer [alone-ms await-next-view await-view frames leave limit-ms mend node patient-ms quick-ms recorder send-text settings sever view views
+                                     waited with-nodes]])
   (:import
    (java.io IOException)
    (java.net InetAddress InetSocketAddress)
@@ -157,10 +157,10 @@
 (deftest a-member-that-cannot-be-heard-leaves-and-comes-back
   (with-three quick-ms
     (let [seen (count @(:log b))]
-      (.sever ^JGroupsNetwork (:network b) (:member c) true false)
+      (sever (:network b) (:member c) true false)
       (await-next-view b seen ["a" "b"])
       (is (= "c" (last (:names (view c)))) "each view contains the member itself")
-      (.mend ^JGroupsNetwork (:network b))
+      (mend (:network b))
       (run! #(await-view % ["a" "b" "c"]) [a b c])
       (is (:merged (view b)))
       (is (= (mapv :id [a b c]) (:ids (view b)))))))

@@ -287,15 +287,15 @@
 
 (defn- handle-call [request from state]
   (let [[kind a b c d ref] (when (vector? request) request)]
-  (case kind
-    :register [:noreply (request/register state a {:from from :pid b :resolve c :force? d :question ref})]
-    :unregister [:noreply (settle (unregister state from a))]
-    :adopt [:reply :ok (settle (table/adopt state))]
-    :sync [:noreply (settle (update state :syncs conj from))]
-    :lock (let [[answer state] (lock state a b)] [:reply answer state])
-    :unlock [:reply true (unlock state a b)]
-    :waiting? [:reply (request/waiting? state a) state]
-    [:reply :unknown-request state])))
+    (case kind
+      :register [:noreply (request/register state a {:from from :pid b :resolve c :force? d :question ref})]
+      :unregister [:noreply (settle (unregister state from a))]
+      :adopt [:reply :ok (settle (table/adopt state))]
+      :sync [:noreply (settle (update state :syncs conj from))]
+      :lock (let [[answer state] (lock state a b)] [:reply answer state])
+      :unlock [:reply true (unlock state a b)]
+      :waiting? [:reply (request/waiting? state a) state]
+      [:reply :unknown-request state])))
 
 (defn- down [{:keys [monitors probes lockers deciding peers] :as state} ref pid why]
   (cond

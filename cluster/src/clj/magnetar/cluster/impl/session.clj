@@ -442,16 +442,16 @@
     session))
 
 (defn- handle [session {:keys [kind] :as parsed}]
-    (case kind
-      :hello (greeted session parsed)
-      :proof (proved session parsed)
-      :data (part session parsed)
-      :processed (processed session parsed)
-      :reset (reset session parsed)
-      :end (end session parsed)
-      :ended (ended session parsed)
-      :apart (separated session parsed)
-      session))
+  (case kind
+    :hello (greeted session parsed)
+    :proof (proved session parsed)
+    :data (part session parsed)
+    :processed (processed session parsed)
+    :reset (reset session parsed)
+    :end (end session parsed)
+    :ended (ended session parsed)
+    :apart (separated session parsed)
+    session))
 
 (defn- read-frame [{:keys [^Unread$Share share apart half-open] :as session} ^bytes frame]
   (let [handler (cond half-open handle-half-open apart handle-apart :else handle)

@@ -563,7 +563,7 @@ public final class JGroupsNetwork implements Network {
     }
 
     /** For tests: a broken cable, in one direction or both, until it is mended. */
-    public void sever(Member other, boolean from, boolean to) {
+    void sever(Member other, boolean from, boolean to) {
         Address address = links.get(other.id()).address;
         if (from) {
             stack.cuts.from.add(address);
@@ -574,14 +574,14 @@ public final class JGroupsNetwork implements Network {
     }
 
     /** For tests: ends the node as if its program were killed. A leave afterwards tells the others nothing. */
-    public void crash() {
+    void crash() {
         stack.cuts.all = true;
         sockets.close();
         stack.transport.clearConnections(false);
     }
 
     /** For tests: mends all that {@link #sever} broke. */
-    public void mend() {
+    void mend() {
         if (stack != null) {
             stack.cuts.from.clear();
             stack.cuts.to.clear();
