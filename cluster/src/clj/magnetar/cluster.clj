@@ -10,6 +10,7 @@
 
   start start-link stop   join a cluster, leave it
   nodes address ping      the other nodes, where this one is found, and if one answers
+  status                  what this node knows of the others, as a map
   monitor-nodes           messages about nodes that come and go
   active?                 may this side of a split cluster act?
   connect disconnect      end the connection with a node, and begin it again
@@ -37,6 +38,7 @@
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.cluster.impl.node :as node]
    [magnetar.cluster.impl.policy :as policy]
+   [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
@@ -280,6 +282,34 @@
   {:added "0.2"}
   []
   (gs/call hub/server-name :address))
+
+(defn status
+  "Returns what this node knows of the cluster, a map; nil if it is in no cluster.
+
+  No process is asked, so this answers also when one of them hangs. `bin/magnetar cluster status` prints it.
+  The keys of the map:
+
+    :node, :address  this node's name, and where others find it
+    :since-ms        for how many milliseconds it has been in the cluster
+    :nodes           the connected nodes, maps of :node, :since-ms and :queued, the bytes that wait for the
+                     node. One that has not answered a question for its tree has :silent-ms, for how long
+    :lost            the nodes that are gone, 32 at most, maps of :node, :since-ms and :why, if that is known:
+                     :left or :lost
+    :refused         the members of the network that are not let in, maps of :node and :why, a sentence
+    :agreement       nil just after the start; then a map of :active, as `active?` returns it, the :leader
+                     and the :members of the last view, and this node's :split-brain. With them are
+                     :incompatible, a map from the names of nodes to another :split-brain, and :slow, a map
+                     of the :node whose answer was too late, and :took-ms. :unkept is a vector of the names
+                     of singletons, as text, that do not run because the leader does not keep them
+
+  Example:
+
+    (:nodes (cluster/status)) ;=> [{:node \"stock@shop\" :since-ms 21400 :queued 0}]
+
+  See also `nodes`, `active?`."
+  {:added "0.2"}
+  []
+  (status/now))
 
 (def ^:private answer-ms
   "How long a session has to answer."

@@ -150,6 +150,7 @@
     magnetar.cluster/ping "needs a cluster"
     magnetar.cluster.singleton/start-link "needs a cluster"
     magnetar.cluster/spawn "needs a cluster, and a var of a program"
+    magnetar.cluster/status "needs a cluster"
     magnetar.cluster/stop "needs a cluster"
     magnetar.erlang/address "needs a node of Erlang"
     magnetar.erlang/call "needs a node of Erlang"

@@ -102,6 +102,20 @@
     (is (= ":jobs does not run: the leader a@sim has no keeper of it" (line {:unkept [":jobs"]})))
     (is (= ":jobs, [:shelf 1] do not run: the leader a@sim has no keeper of them" (line {:unkept [":jobs" "[:shelf 1]"]})))))
 
+(deftest a-program-reads-the-status-of-its-node
+  (let [[alone status] (mt/simulate {:seed 1}
+                         (let [net (mt/network)
+                               _ (mt/start-node :c)
+                               alone (mt/on-node :c cluster/status)]
+                           (run! #(start net %) [:a :b])
+                           (connected? :a 1)
+                           (mt/wait-until #(mt/on-node :a cluster/active?) {:timeout 60000})
+                           [alone (mt/on-node :a cluster/status)]))]
+    (is (nil? alone))
+    (is (= #{:node :address :since-ms :agreement :nodes :lost :refused} (set (keys status))))
+    (is (= ["a@sim" [["b@sim"] [] []]] [(:node status) (names status)]))
+    (is (= [true "a@sim"] ((juxt :active :leader) (:agreement status))))))
+
 (deftest a-program-in-no-cluster-has-no-status
   (is (nil? (questions/answer "status")))
   (is (= [:ok nil]
@@ -127,7 +141,7 @@
     (mt/wait-until (fn [] (mt/on-node node #(not (contains? #{before nil} (actor/whereis server))))))))
 
 (deftest the-trees-of-the-other-nodes-are-shown-and-a-silent-one-as-silent
-  (let [[[b c] [silent other] [longer _]] (mt/simulate {:seed 1}
+  (let [[[b c] [silent other] [longer _] nodes] (mt/simulate {:seed 1}
                                            (let [net (mt/network)
                                                  trees-of-others #(:trees (asked :a "trees"))]
                                              (run! #(start net %) [:a :b :c])
@@ -138,13 +152,14 @@
                                                (mt/on-node :b #(sys/suspend trees/server-name))
                                                (let [during (trees-of-others)]
                                                  (trees-of-others)
-                                                 [before during (trees-of-others)]))))]
+                                                 [before during (trees-of-others) (:nodes (mt/on-node :a cluster/status))]))))]
     (is (= ["b@sim" "c@sim"] (map :node [b c])))
     (is (some #(str/includes? % ":counter") (:lines b)))
     (is (not-any? #(str/includes? % ":counter") (:lines c)))
     (is (= {:node "b@sim"} (dissoc silent :silent-ms)))
     (is (<= 3000 (long (:silent-ms silent)) 4000))
     (is (<= 6000 (long (:silent-ms longer)) 12000))
+    (is (= ["b@sim"] (keep #(when (:silent-ms %) (:node %)) nodes)))
     (is (some #(str/includes? % "magnetar.cluster/trees") (:lines other)) "its server was started again")))
 
 (deftest what-is-shown-is-bounded

@@ -137,13 +137,15 @@
     (let [n (.queued streams connection)]
       (when-not (neg? n) n))))
 
-(defn- connected [{:keys [since streams]} ^Peer peer]
+(defn- connected [{:keys [since streams silent]} ^Peer peer]
   (let [node (.name peer)
         at (since node)
-        bytes (when streams (queued streams peer))]
+        bytes (when streams (queued streams peer))
+        unanswered (silent node)]
     (cond-> {:node node}
       at (assoc :since-ms (ms-since at))
-      bytes (assoc :queued bytes))))
+      bytes (assoc :queued bytes)
+      unanswered (assoc :silent-ms (ms-since unanswered)))))
 
 (defn- lost [connected [node {:keys [at why]}]]
   (when-not (connected node)
