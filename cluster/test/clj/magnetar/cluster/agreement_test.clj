@@ -129,6 +129,13 @@
   [{:keys [states]}]
   (if (some :proposal (vals states)) 15 150))
 
+(defn- leaver
+  "The leader, or nil. The only member of its view does not leave while ways are cut: the others would begin a view on each side."
+  [{:keys [states cuts] :as world}]
+  (when-some [leader (first (leaders world))]
+    (when (or (empty? cuts) (next (:members (:view (states leader)))))
+      leader)))
+
 (defn- strike
   "A fault now and then: a way is cut or healed, a node crashes, crashed nodes start again."
   [{:keys [^Random random n states cuts restarts] :as world}]
@@ -142,7 +149,7 @@
     5 (if (and restarts (or (= :any restarts) (empty? cuts)))
         (reduce start world (remove states (range n)))
         world)
-    6 (if-let [node (first (leaders world))]
+    6 (if-let [node (leaver world)]
         (event world node [:leave])
         world)
     world))
