@@ -4,7 +4,7 @@
     (erlang/start {:name \"till@127.0.0.1\" :cookie-file \"cookie\"})
     (gs/call [:shelf \"stock@127.0.0.1\"] [:count 12]) ; of a gen_server of Erlang
 
-  start start-link stop      begin and end to be a node
+  start start-link stop      begin and stop being a node
   connect disconnect ping    connections with other nodes
   nodes monitor-nodes        the other nodes, and messages when one comes or goes
   address                    where this node listens
@@ -39,8 +39,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress InetSocketAddress UnknownHostException)
-   (magnetar.erlang.wire Cookie Settings)
-   (magnetar.kernel.fiber Environment)))
+   (magnetar.erlang.wire Cookie Settings)))
 
 (set! *warn-on-reflection* true)
 
@@ -112,12 +111,12 @@
 
 (defn- prepared
   "The options of the server."
-  [{:keys [name port tls epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
+  [{:keys [name port tls insecure epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
   (check-options options)
   (when-not (or (nil? (:bind options)) (string? (:bind options)))
     (bad :bind "an address, a string" (:bind options)))
-  {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (epmd-address epmd) (int tick) (int buffer)
-                        (int handshake-ms))
+  {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (boolean insecure)
+                        (epmd-address epmd) (int tick) (int buffer) (int handshake-ms))
    :nil-as (:nil options :nil)
    :functions (functions/table (:spawnable options))})
 
@@ -143,7 +142,8 @@
     :tls          {:certfile :keyfile :cacertfile}, paths of PEM files: this node's certificate, its key, and
                   the authorities of all nodes. Or an SSLContext. All connections have TLS then, as with
                   `-proto_dist inet_tls` in Erlang
-    :insecure     true allows a :bind outside of the loopback address without :tls
+    :insecure     true allows a :bind outside of the loopback address, and dials to other
+                  machines, without :tls
     :epmd         the port of EPMD on this machine and the others, or false for none. Default the
                   environment's ERL_EPMD_PORT, else 4369
     :visible      true lets other nodes list this one, connects it with all nodes that they know, and shares
@@ -180,10 +180,11 @@
   (node/start-link (prepared options)))
 
 (defn stop
-  "Ends to be a node of Erlang; returns :ok.
+  "Stops being a node of Erlang; returns :ok.
 
   What waits for other nodes is sent, for 2 s at most. Then links and monitors fire with :noconnection, here
-  and there. This node has no name then, and may start again, as another node for the others.
+  and there. This node has no name then, unless it is in a cluster, and may start again, as another node for
+  the others.
 
   Blocks until all connections have ended.
 
@@ -311,7 +312,8 @@
 (defn disconnect
   "Ends the connection with a node; returns true, or false without one.
 
-  Links and monitors between the two fire with :noconnection on both sides. Either may connect again.
+  Links and monitors between the two fire with :noconnection on both sides. The next message of either side
+  connects them again.
 
   Returns :ignored if this is no node of Erlang.
 
@@ -375,11 +377,14 @@
   process has its link and its monitor before it runs. If there is no such function, it ends with
   [:undef stack]. The node is connected first, if need be.
 
-  What the process prints is printed by this node, on the *out* of the process that has started it.
+  What the process prints appears on the *out* of the process that has called `start`. If this process has a
+  group leader on another node, it appears there.
 
-  Blocks until the other node has answered.
+  Blocks until the node is connected, at most for 14 s, and then until it has answered.
 
-  Throws an ExceptionInfo with :node and :reason if that node cannot be connected, or refuses.
+  Throws an ExceptionInfo with :node and :reason if that node cannot be connected, or refuses, or if an
+  argument has no term in Erlang. Throws an IllegalArgumentException if the node is not a string name@host,
+  the module or the function not a keyword, or args not a list or vector.
 
   Cancellation: the answer is dropped when it comes. With :link the process then ends with :abandoned; else it
   runs on.
@@ -402,17 +407,14 @@
    (check-function "erlang/spawn" node module function args)
    (remote/spawn node module function args options)))
 
-(def ^:private ^:const no-limit
-  "The nanoseconds from which on a time-out is none."
-  (quot Long/MAX_VALUE 2))
-
 (defn call
   "Calls a function on another node, in a process there, and returns its value.
 
   The module and the function are keywords: their names are atoms. A thread that is not a process becomes one
   for the time of the call. The node is connected first, if need be.
 
-  Blocks until the value is there, at most for :timeout.
+  Blocks until the node is connected, at most for 14 s, and then until the value is there, at most for
+  :timeout.
 
   Throws a magnetar.TimeoutException when time runs out and there is no :else. The function goes on then.
   Throws an ExceptionInfo with :node, :module, :function, :args, :class and :reason if the call fails. Its
@@ -441,22 +443,23 @@
   ([node module function args] (call node module function args nil))
   ([node module function args {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "erlang/call" [:timeout :else] options)
-   (let [nanos (arguments/nanos :timeout timeout)
-         begun (.nanoTime (Environment/current))]
+   (let [nanos (arguments/nanos :timeout timeout)]
      (check-function "erlang/call" node module function args)
-     (let [[kind x :as end] (proc-lib/in-process #(remote/call node module function args (when (< nanos no-limit) (+ begun nanos))))]
+     (let [[kind x :as end] (proc-lib/in-process #(remote/call node module function args nanos))]
        (case kind
          :return x
          :timeout (timeouts/outcome options 'magnetar.erlang/call node timeout [node module function args])
          (throw (remote/failure node module function args end)))))))
 
 (defn cast
-  "Calls a function on another node without waiting for it, and returns :ok.
+  "Starts a function on another node, and returns :ok.
 
   Returns :ok also if the node cannot be connected. What the function returns or throws is lost.
 
-  Throws an IllegalArgumentException if the node is not a string name@host, or the module or the function is
-  not a keyword.
+  Blocks until the node is connected, at most for 14 s.
+
+  Throws an ExceptionInfo if an argument has no term in Erlang, and an IllegalArgumentException if the node
+  is not a string name@host, or the module or the function is not a keyword.
 
   Example:
 

@@ -97,6 +97,12 @@
         (is (= :none (receive x x (after 0 :none))))
         (is (= :dropped (! [:shelf "no-host"] :dropped)) "no name of a node")))))
 
+(deftest another-machine-is-not-dialled-without-tls
+  (let [lines (atom [])]
+    (running {} lines
+      #(is (false? (erlang/connect "b@192.0.2.1" {:port 9100}))))
+    (is (= ["The node b@192.0.2.1 is not connected. It is on another machine, and this node has neither :tls nor :insecure."] @lines))))
+
 (deftest a-sender-that-waits-for-a-connection-can-be-ended
   (with-epmd
     (fn [epmd]

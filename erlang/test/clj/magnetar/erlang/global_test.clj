@@ -6,6 +6,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.erlang :as erlang]
+   [magnetar.erlang.impl.functions :as functions]
    [magnetar.erlang.scripted :as scripted
     :refer [control eventually failures-of flags hang-up join next-search pid reference running]]
    [magnetar.gen-server :as gs]
@@ -49,6 +50,15 @@
       (if (and (vector? message) (= question (first message)))
         (second message)
         (recur)))))
+
+(deftest a-conflict-is-decided-here-when-a-beam-asks-for-it
+  (let [one (actor/spawn #(receive x x))
+        two (actor/spawn #(receive x x))
+        ask #(functions/answer (functions/table #{}) :global :resolve_it [% :till one two])]
+    (is (= two (ask (Export. "global" "random_notify_name" 3))))
+    (is (= :none (ask (Export. "global" "notify_all_name" 3))))
+    (is (nil? (ask (Export. "lists" "sum" 1))) "a method that is no resolver")
+    (run! #(actor/exit % :kill) [one two])))
 
 (defn- answer
   "Answers the next call, after (f request)."

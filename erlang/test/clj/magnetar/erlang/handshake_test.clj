@@ -92,7 +92,7 @@
 (deftest a-side-that-says-nothing-is-closed-after-the-time-of-a-handshake
   (scripted/logged
     (fn [lines]
-      (let [settings (Settings. "m@127.0.0.1" (Cookie/of cookie) false (InetAddress/getLoopbackAddress) 0 nil nil 60000 1048576 200)
+      (let [settings (Settings. "m@127.0.0.1" (Cookie/of cookie) false (InetAddress/getLoopbackAddress) 0 nil false nil 60000 1048576 200)
             _ (node/start {:settings settings :nil-as :nil})
             peer (dial (port-of-node))]
         (send-bytes peer (prefix (hello other) 5))

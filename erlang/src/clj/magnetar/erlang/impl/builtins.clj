@@ -1,8 +1,9 @@
 (ns magnetar.erlang.impl.builtins
-  "Functions of Erlang's module erlang that this node answers from its own data."
+  "Functions of Erlang's modules erlang and global that this node answers itself."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
+   [magnetar.erlang.impl.global.names :as names]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime])
   (:import
@@ -106,7 +107,8 @@
 
 (def all
   "From [module function] to the function."
-  (update-keys
+  (assoc
+   (update-keys
    {:processes processes
     :registered #(apply list (filter keyword? (actor/registered)))
     :whereis whereis
@@ -118,4 +120,5 @@
     :nodes nodes
     :memory memory
     :system_info system-info}
-   (fn [function] [:erlang function])))
+   (fn [function] [:erlang function]))
+   [:global :resolve_it] names/resolve-it))

@@ -60,6 +60,10 @@
 
 ;; ---- calls
 
+(def ^:private ^:const no-limit
+  "The nanoseconds from which on a time-out is none."
+  (quot Long/MAX_VALUE 2))
+
 (defn- left
   "How many ms are left until then, 0 or more, rounded up."
   [deadline]
@@ -98,12 +102,16 @@
         (give-up)
         (throw t)))))
 
+(defn- deadline-after [nanos]
+  (when (and nanos (< (long nanos) no-limit))
+    (+ (.nanoTime (Environment/current)) (long nanos))))
+
 (defn call
-  "Calls the function on the node until the deadline, a nanoTime or nil: [:return value], [:error reason stack], [:exit reason], [:throw value],
+  "Calls the function on the node for so many ns, or nil for ever, from when it is connected: [:return value], [:error reason stack], [:exit reason], [:throw value],
   [:signal reason] of a process that was ended, [:erpc reason] of a call that was not made, or [:timeout]."
-  [node module function args deadline]
+  [node module function args nanos]
   (if-some [peer (node-of-erlang node)]
-    (let [end (unless-refused #(call-of-peer peer module function args deadline))]
+    (let [end (unless-refused #(call-of-peer peer module function args (deadline-after nanos)))]
       (if (= [:error :notsup] end) [:erpc :notsup] end))
     [:erpc :noconnection]))
 

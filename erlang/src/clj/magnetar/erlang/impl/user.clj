@@ -8,7 +8,6 @@
   (:import
    (java.nio.charset StandardCharsets)
    (magnetar.etf ImproperList)
-   (magnetar.kernel.fiber Environment)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
@@ -42,7 +41,7 @@
 (defn- formatted
   "What the function returns, such as io_lib:format, on the node of the process that prints."
   [from module function args]
-  (let [end (remote/call (actor/node from) module function args (+ (.nanoTime (Environment/current)) (* 1000000 (long format-ms))))]
+  (let [end (remote/call (actor/node from) module function args (* 1000000 (long format-ms)))]
     (if (= :return (first end))
       (second end)
       (throw (ex-info "The text to print was not made." {:end end})))))

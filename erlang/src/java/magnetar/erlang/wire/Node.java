@@ -1,6 +1,7 @@
 package magnetar.erlang.wire;
 
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -286,6 +287,9 @@ public final class Node {
 
     private InetSocketAddress place(String name, int port, long deadline) throws IOException {
         String host = Settings.host(name);
+        if (own.tls() == null && !own.insecure() && !InetAddress.getByName(host).isLoopbackAddress()) {
+            throw new Refused("It is on another machine, and this node has neither :tls nor :insecure.");
+        }
         int found = port;
         if (port == 0) {
             found = own.epmd() == null ? -1 : Epmd.port(new InetSocketAddress(host, own.epmd().getPort()), Settings.alive(name), deadline);

@@ -14,13 +14,14 @@ import magnetar.kernel.process.Peers;
  * @param bind the address where it listens
  * @param port the port there, 0 for any
  * @param tls the context of TLS, which all connections with nodes have; null for none
+ * @param insecure may it dial other machines without TLS?
  * @param epmd where EPMD listens, which is asked for the ports of other nodes as well; null for none
  * @param tick how many ms a connection may be silent
  * @param buffer the number of bytes that have not left from which on senders wait
  * @param handshake how many ms a handshake may take
  */
-public record Settings(String name, Cookie cookie, boolean visible, InetAddress bind, int port, SSLContext tls, InetSocketAddress epmd,
-        int tick, int buffer, int handshake) {
+public record Settings(String name, Cookie cookie, boolean visible, InetAddress bind, int port, SSLContext tls, boolean insecure,
+        InetSocketAddress epmd, int tick, int buffer, int handshake) {
 
     private static final Pattern NAME = Pattern.compile("[^\\s@\\p{Cntrl}]{1,100}@[^\\s@\\p{Cntrl}]{1,150}");
 
