@@ -299,14 +299,12 @@
              @refusals)))))
 
 (deftest the-first-failed-dial-of-a-peer-is-logged
-  (let [port (with-open [socket (ServerSocket. 0)] (.getLocalPort socket))
-        about-peer (fn [lines] (filter #(str/starts-with? % (str "The peer at 127.0.0.1:" port " does not answer (")) lines))]
-    (with-refusals
-      (with-nodes [a (node "a" :peers [(str "127.0.0.1:" port)] :discover alone-ms)]
-        (waited refusals #(seq (about-peer %)))
-        (is (some? (dial-of a "127.0.0.1" port)))
-        (is (some? (dial-of a "127.0.0.1" (inc port))))
-        (is (= 1 (count @refusals)) "not the next one, nor one to another address")))))
+  (with-refusals
+    (with-nodes [a (node "a" :peers ["127.0.0.1:1"] :discover alone-ms)] ; no program listens at such ports
+      (is (str/starts-with? (waited refusals first) "The peer at 127.0.0.1:1 does not answer ("))
+      (is (some? (dial-of a "127.0.0.1" 1)))
+      (is (some? (dial-of a "127.0.0.1" 2)))
+      (is (= 1 (count @refusals)) "not the next one, nor one to another address"))))
 
 ;; --- TLS
 
