@@ -17,7 +17,7 @@
   (map second (re-seq #"(?m)^- \*\*([A-Z]+\d+)\*\* " (slurp (io/file home "SPEC.md")))))
 
 (defn- test-sources []
-  (->> (mapcat #(file-seq (io/file home %)) ["core/test/clj" "test-kit/test/clj" "test/context-propagation"])
+  (->> (mapcat #(file-seq (io/file home %)) ["core/test/clj" "cluster/test/clj" "test-kit/test/clj" "test/context-propagation"])
        (filter #(str/ends-with? (.getName ^File %) "_test.clj"))
        (map slurp)))
 

@@ -220,7 +220,7 @@
                :when (:wrong world)]
            [seed policy n (:now world) (:wrong world)])))
 
-(deftest at-most-one-node-has-the-lease-and-tokens-grow
+(deftest ^{:spec ["C151" "C152"]} at-most-one-node-has-the-lease-and-tokens-grow
   (is (nil? (wrong (range runs)))))
 
 ;; ---- the oldest node leads

@@ -68,7 +68,7 @@
     (swap! fired conj (receive [:EXIT _ why] [:exit why] [:DOWN _ _ _ why] [:down why] x x))
     (recur)))
 
-(deftest links-and-monitors-fire-on-both-sides
+(deftest ^{:spec ["C149"]} links-and-monitors-fire-on-both-sides
   (is (= [(repeat 2 #{[:exit :noconnection] [:down :noconnection]})
           [[:nodedown "b@sim" {:reason :disconnected}]]
           [[:nodedown "a@sim" {:reason :disconnected}]]]

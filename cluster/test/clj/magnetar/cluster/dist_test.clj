@@ -68,7 +68,7 @@
       (! pid [:end :boom])
       (fired pid ref))))
 
-(deftest ^{:otp "DST-02"} both-fire-when-the-node-is-lost
+(deftest ^{:otp "DST-02" :spec ["C149"]} both-fire-when-the-node-is-lost
   (gives #{[:exit :noconnection] [:down :noconnection]} [_]
     (let [[pid ref] (tied)]
       (mt/crash-node :b)
@@ -90,7 +90,7 @@
        (let [r (actor/monitor pid)] (receive [:DOWN r _ _ why] why))
        (let [r (actor/monitor [:there "b@sim"])] (receive [:DOWN r _ _ why] why))])))
 
-(deftest ^{:otp "DST-06"} a-call-to-a-dead-node-says-so
+(deftest ^{:otp "DST-06" :spec ["C149"]} a-call-to-a-dead-node-says-so
   (gives [:nodedown "b@sim"] [_]
     (cluster/monitor-nodes true)
     (mt/crash-node :b)
@@ -98,7 +98,7 @@
     (try (gs/call [:there "b@sim"] :next)
       (catch clojure.lang.ExceptionInfo e (:reason (ex-data e))))))
 
-(deftest ^{:otp "DST-08"} messages-of-a-pair-stay-in-order
+(deftest ^{:otp "DST-08" :spec ["C148"]} messages-of-a-pair-stay-in-order
   (gives true [_]
     (! [:there "b@sim"] [:count 5000 (self)])
     (= (range 5000) (repeatedly 5000 #(receive x x)))))
@@ -122,7 +122,7 @@
   (pg/join :workers (self))
   (receive :never nil))
 
-(deftest ^{:otp "DST-12"} members-of-a-lost-node-leave-their-group
+(deftest ^{:otp "DST-12" :spec ["C150"]} members-of-a-lost-node-leave-their-group
   (gives [1 0] [_]
     (mt/on-node :b #(do (actor/spawn join-workers) nil))
     (mt/wait-until #(= 1 (count (pg/members :workers))))

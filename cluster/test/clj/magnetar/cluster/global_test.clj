@@ -127,7 +127,7 @@
                          nil)))
     answers))
 
-(deftest a-process-that-is-told-of-a-lost-node-can-take-its-names
+(deftest ^{:spec ["C150"]} a-process-that-is-told-of-a-lost-node-can-take-its-names
   (doseq [seed (range 10)]
     (is (= {:yes 1 :no 1}
            (cluster seed

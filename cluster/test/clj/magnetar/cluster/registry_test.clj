@@ -134,7 +134,7 @@
                    (agree :a :b :c)
                    [before one none (at-a)]))))))))
 
-(deftest a-process-that-is-told-of-a-lost-node-finds-no-entry-of-it
+(deftest ^{:spec ["C150"]} a-process-that-is-told-of-a-lost-node-finds-no-entry-of-it
   (doseq [seed (range 10)]
     (is (= [:noconnection [] 0]
            (with-three seed

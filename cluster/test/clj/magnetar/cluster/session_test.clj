@@ -354,13 +354,13 @@
 (defn- checked [more program]
   (mt/check* (merge {:runs runs :faults #{:cut-link :flap} :fault-rate 0.02 :properties []} more) program))
 
-(deftest messages-stay-in-order-without-holes
+(deftest ^{:spec ["C148"]} messages-stay-in-order-without-holes
   (is (:passed (checked {} #(without-holes? (numbers-arrive))))))
 
-(deftest each-monitor-is-told-of-once
+(deftest ^{:spec ["C149"]} each-monitor-is-told-of-once
   (is (:passed (checked {} told-once?))))
 
-(deftest without-faults-nothing-is-lost
+(deftest ^{:spec ["C148"]} without-faults-nothing-is-lost
   (is (:passed (checked {:faults #{}} #(= (range 30) (numbers-arrive))))))
 
 ;; ---- controls: each of these defects has to be found

@@ -707,7 +707,7 @@
   (mt/check* (merge {:runs runs :properties [] :repeats 0} more) program))
 
 ;; With faults a node may start while it reaches no other, and then begins a cluster of its own, except with a static quorum.
-(deftest no-write-of-an-old-singleton-is-even-tried
+(deftest ^{:spec ["C152"]} no-write-of-an-old-singleton-is-even-tried
   (is (:passed (checked {} one-at-a-time?)))
   (is (:passed (checked {:faults #{:flap :cut-link} :fault-rate 0.001} #(one-at-a-time? {:policy :static-quorum :quorum 2})))))
 
