@@ -17,7 +17,8 @@
    [magnetar.pg :as pg]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.sys :as sys]))
+   [magnetar.sys :as sys]
+   [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
 
@@ -109,12 +110,19 @@
   {:id name
    :start [singleton/start-link {:name name :start [holder/start-link object #(store/connect port)]}]})
 
-(defn- start
-  "Joins the cluster, and starts the keepers of the objects; returns their supervisor."
-  [{:keys [cluster objects port]}]
+(defn- join
+  "Joins the cluster, and waits for an agreed view with all nodes. A node that is slow to find the others begins a view of its own
+  until they meet, as the guide says, and a keeper would run a second singleton in it."
+  [cluster]
   (let [[how why] (cluster/start cluster)]
     (when (= :error how)
       (throw (ex-info (str "The node does not start: " (pr-str why)) {:why why}))))
+  (mt/wait-until #(= 3 (count (:members (:agreement (cluster/status))))) {:timeout 120000}))
+
+(defn- start
+  "Joins the cluster, and starts the keepers of the objects; returns their supervisor."
+  [{:keys [cluster objects port]}]
+  (join cluster)
   (second (sup/start-link {:intensity 100000 :children (mapv #(child port %) objects)})))
 
 (defn -main
