@@ -7,6 +7,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.impl.functions :as functions]
+   [magnetar.erlang.impl.terms :as terms]
    [magnetar.erlang.scripted :as scripted
     :refer [control ended? eventually failures-of flags hang-up join next-control packet pid reference running term]]
    [magnetar.gen-server :as gs])
@@ -160,6 +161,14 @@
               (is (actor/alive? server))
               (gs/stop server)))))
       (is (= 1 (count @failures)) "the answer is reported"))))
+
+(deftest a-reason-has-a-bounded-term
+  (is (= [:closed '(1 2) '(3) :shelf {:of :tea}] (terms/sendable [:closed '(1 2) #{3} 'shelf {:of 'tea}])))
+  (is (= (vec (range 5000)) (terms/sendable (vec (range 5000)))))
+  (doseq [reason [(range) [:items (iterate inc 0)] (vec (range 20000)) [:items (map #(/ 6 %) [3 0])]]]
+    (let [[word text] (terms/sendable reason)]
+      (is (= [:unsendable true] [word (< (count text) 3000)]))))
+  (is (string? (last (take-while some? (iterate #(when (vector? %) (first %)) (terms/sendable (nth (iterate vector :deep) 5000))))))))
 
 ;; ---- by the other node
 

@@ -12,17 +12,41 @@
 (defn- finite? [x]
   (and (double? x) (Double/isFinite x)))
 
+(def ^:private most-parts 10000)
+(def ^:private deepest 100)
+
+(defn- parts
+  "The parts of a collection as a vector, in which (f part) has a term. It ends where no more parts are left."
+  [left f coll]
+  (into [] (comp (take-while (fn [_] (pos? (long @left)))) (map f)) coll))
+
+(defn- near [left depth x]
+  (vswap! left #(dec (long %)))
+  (let [deeper #(near left (inc (long depth)) %)]
+    (cond
+      (or (nil? x) (keyword? x) (string? x) (boolean? x) (integer? x) (finite? x) (instance? Pid x) (instance? Ref x)) x
+      (symbol? x) (keyword x)
+      (or (record? x) (< (long deepest) (long depth))) (codec/text x)
+      (map? x) (into {} (parts left (fn [[k v]] [(deeper k) (deeper v)]) x))
+      (vector? x) (parts left deeper x)
+      (or (seq? x) (set? x)) (apply list (parts left deeper x))
+      :else (codec/text x))))
+
+(defn unsendable
+  "Stands for a value that has no term, with the error that says so."
+  [^Throwable error]
+  [:unsendable (if (ex-data error) (ex-message error) (str error))])
+
 (defn sendable
-  "The value, where what has no term in Erlang is an atom or text."
+  "The value, where what has no term in Erlang is an atom or text; [:unsendable text] if it has too many parts.
+
+  Lazy sequences run code of the program here, which may fail."
   [x]
-  (cond
-    (or (nil? x) (keyword? x) (string? x) (boolean? x) (integer? x) (finite? x) (instance? Pid x) (instance? Ref x)) x
-    (symbol? x) (keyword x)
-    (record? x) (codec/text x)
-    (map? x) (into {} (map (fn [[k v]] [(sendable k) (sendable v)])) x)
-    (vector? x) (mapv sendable x)
-    (or (seq? x) (set? x)) (apply list (map sendable x))
-    :else (codec/text x)))
+  (let [left (volatile! most-parts)
+        sent (try
+               (near left 0 x)
+               (catch RuntimeException e (unsendable e)))]
+    (if (pos? (long @left)) sent [:unsendable (codec/text x)])))
 
 (defn of-error
   "An error as a map of its :type and :message, text, and its :data."
