@@ -132,7 +132,7 @@
 
 (deftest a-process-that-never-runs-leaves-its-place
   (with-redefs [functions/most-processes 1]
-    (let [^Function works (functions/works {})
+    (let [^Function works (functions/works {} (functions/places))
           start #(try (.apply works [:a :b ()]) (catch ExceptionInfo e (:magnetar/exit (ex-data e))))]
       (is (fn? (start)))
       (is (eventually #(do (System/gc) (fn? (start))))))))

@@ -127,20 +127,30 @@
 
 (defonce ^:private ^Cleaner cleaner (Cleaner/create))
 
+(defn places
+  "Counts the processes of BEAMs that run at a node."
+  []
+  (AtomicInteger.))
+
+(defn in-place
+  "A function that does what f does, for a process to call once. Its place is free when it has ended. Nil if there is no place."
+  [^AtomicInteger places f]
+  (if (< (long most-processes) (.incrementAndGet places))
+    (do
+      (.decrementAndGet places)
+      nil)
+    (let [held (Object.)
+          ended (.register cleaner held #(.decrementAndGet places))] ; also of a process that was killed before it ran
+      (fn []
+        (try
+          (f)
+          (finally (.clean ended)
+                   (Reference/reachabilityFence held)))))))
+
 (defn works
   "From [module function arguments] to what a process does. Throws the reason :system_limit if there are too many."
-  ^Function [functions]
-  (let [running (AtomicInteger.)]
-    (reify Function
-      (apply [_ what]
-        (when (< (long most-processes) (.incrementAndGet running))
-          (.decrementAndGet running)
-          (throw (ex-info "Too many processes run here for nodes of Erlang." {:magnetar/exit :system_limit})))
-        (let [[module function args] what
-              held (Object.)
-              ended (.register cleaner held #(.decrementAndGet running))] ; also of a process that was killed before it ran
-          (fn []
-            (try
-              (begin functions module function args)
-              (finally (.clean ended)
-                       (Reference/reachabilityFence held)))))))))
+  ^Function [functions places]
+  (reify Function
+    (apply [_ [module function args]]
+      (or (in-place places #(begin functions module function args))
+          (throw (ex-info "Too many processes run here for nodes of Erlang." {:magnetar/exit :system_limit}))))))

@@ -31,11 +31,12 @@
 ;; ---- the process of the sockets
 
 (defn- make
-  "The node, not open yet, with its :links and its :codec."
+  "The node, not open yet, with its :links, its :codec and the :places for processes of BEAMs."
   [{:keys [^Settings settings nil-as functions]}]
-  (let [links (Links. (when (= :nil nil-as) :undefined) (functions/works functions))
+  (let [places (functions/places)
+        links (Links. (when (= :nil nil-as) :undefined) (functions/works functions places))
         codec (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})]
-    {:links links :codec codec :node (Node. settings links codec)}))
+    {:links links :codec codec :places places :node (Node. settings links codec)}))
 
 (defn- open [^Node node]
   (try

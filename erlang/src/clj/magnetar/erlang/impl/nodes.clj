@@ -1,5 +1,6 @@
 (ns magnetar.erlang.impl.nodes
-  "What services have in common: messages about nodes that come and go, names of nodes as atoms, and messages that wait for no room."
+  "What services have in common: messages about nodes that come and go, names of nodes as atoms, and messages and answers that wait for
+  nothing."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
@@ -7,7 +8,7 @@
   (:import
    (clojure.lang Keyword)
    (magnetar.erlang.wire Links Links$Watcher)
-   (magnetar.kernel.process Send)))
+   (magnetar.kernel.process Pid Ref Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -32,3 +33,18 @@
   "Sends the message to a pid or name, unless its node is not connected. Never waits, so no slow node holds others up."
   [to message]
   (Send/signal (address/target to) message))
+
+(defn- answer-address
+  "Where the answer to a call goes: to the alias that the tag is, else to the caller; nil if neither is an address."
+  [from]
+  (let [[caller tag] (when (vector? from) from)]
+    (cond
+      (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag
+      (instance? Pid caller) caller)))
+
+(defn reply
+  "Answers a call as `gen-server/reply` does, and never waits. An answer to what is no caller is dropped."
+  [from value]
+  (when-some [to (answer-address from)]
+    (Send/signal to [(nth from 1 nil) value]))
+  nil)

@@ -90,10 +90,17 @@
     (discover peer))
   (assoc-in (meet state peer) [:peers peer :told?] true))
 
+(defn- all-pids
+  "The pids of a list or a single one; nil if it is something else."
+  [x]
+  (cond
+    (instance? Pid x) [x]
+    (and (sequential? x) (every? #(instance? Pid %) x)) (vec x)))
+
 (defn- merged
   "The pairs, in which no two groups are equal here."
   [pairs]
-  (reduce (fn [all [group pids]] (update all group (fnil into []) pids)) {} pairs))
+  (reduce (fn [all [group pids]] (update all group (fnil into []) (all-pids pids))) {} pairs))
 
 (defn- synced [state peer pairs]
   (let [state (meet state peer)]
@@ -114,14 +121,14 @@
 (defn- lost
   "The state without the peer, which has ended or is not connected. Another one may take its place."
   [{:keys [peers] :as state} ref peer]
-  (if (= ref (get-in peers [peer :ref]))
+  (if (and (contains? peers peer) (= ref (get-in peers [peer :ref])))
     (do
       (groups/lose (self) peer)
       (look-for (update state :peers dissoc peer) (nodes/name-of peer)))
     state))
 
 (defn- node-up [{:keys [up] :as state} node]
-  (if (contains? up node)
+  (if (or (contains? up node) (not (string? node)))
     state
     (look-for (update state :up conj node) node)))
 
@@ -129,13 +136,6 @@
 
 (defn- peer? [x]
   (and (instance? Pid x) (nodes/elsewhere? x)))
-
-(defn- all-pids
-  "The pids of a list or a single one; nil if it is something else."
-  [x]
-  (cond
-    (instance? Pid x) [x]
-    (and (sequential? x) (every? #(instance? Pid %) x)) (vec x)))
 
 (defn- pairs? [x]
   (and (sequential? x) (every? #(and (vector? %) (= 2 (count %)) (all-pids (second %))) x)))
@@ -181,6 +181,8 @@
 (def callbacks
   "The callbacks of the server."
   {:init init
-   :handle-call (fn [_ _ state] [:reply [:error :notsup] state])
+   :handle-call (fn [_ from state]
+                  (connections/reply from [:error :notsup])
+                  [:noreply state])
    :handle-cast (if-vector handle-cast)
    :handle-info (if-vector handle-info)})

@@ -3,6 +3,8 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [!]]
+   [magnetar.erlang.impl.functions :as functions]
+   [magnetar.erlang.impl.nodes :as connections]
    [magnetar.erlang.impl.remote :as remote]
    [magnetar.impl.runtime])
   (:import
@@ -72,17 +74,23 @@
 (defn- answer-to [from ref request]
   (! from [:io_reply ref (try
                            (answer from request)
-                           (catch Exception _ [:error :put_chars]))]))
+                           (catch Exception _ [:error :put_chars])
+                           (catch StackOverflowError _ [:error :put_chars]))]))
 
 ;; A process waits for its answer before it prints again. So its text stays in order, though each request has a process here.
-(defn- handle-info [message state]
+(defn- handle-info [message {:keys [places] :as state}]
   (let [[kind from ref request] (when (vector? message) message)]
     (when (and (= :io_request kind) (= 4 (count message)) (instance? Pid from))
-      (actor/spawn #(answer-to from ref request)))
+      (if-some [work (functions/in-place places #(answer-to from ref request))]
+        (actor/spawn work)
+        (connections/tell from [:io_reply ref [:error :terminated]])))
     [:noreply state]))
 
 (def callbacks
   "The callbacks of the server, whose `init` gets the options of the node."
-  {:init (fn [_] [:ok nil])
-   :handle-call (fn [_ _ state] [:reply [:error :request] state])
+  {:init (fn [{:keys [places]}] [:ok {:places places}])
+   :handle-call (fn [_ from state]
+                  (connections/reply from [:error :request])
+                  [:noreply state])
+   :handle-cast (fn [_ state] [:noreply state])
    :handle-info handle-info})
