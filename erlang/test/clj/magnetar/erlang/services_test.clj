@@ -5,7 +5,9 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.erlang :as erlang]
    [magnetar.erlang.impl.functions :as functions]
+   [magnetar.erlang.impl.nodes :as connections]
    [magnetar.erlang.scripted :as scripted
     :refer [control eventually failures-of hang-up join next-control pid quietly reference running]]))
 
@@ -175,3 +177,27 @@
                     (is (lives-after? (map (fn [cast] [:$gen_cast cast]) casts)))
                     (is (lives-after? messages)))))))))
       (is (= [] @failures)))))
+
+;; ---- names of the program
+
+(deftest a-name-of-the-program-stays-with-it-and-what-is-printed-is-printed
+  (let [lines (atom [])
+        out (java.io.StringWriter.)]
+    (actor/with-process {}
+      (let [[own-user own-rex] (for [name [:user :rex]] (actor/spawn-opt #(receive :end nil) {:name name}))]
+        (binding [*out* out]
+          (running {} lines
+            (fn []
+              (let [peer (join other)]
+                (is (= [own-user own-rex] (map actor/whereis [:user :rex])))
+                (is (not= own-user (connections/user)))
+                (actor/spawn #(erlang/spawn other :stock :watch []))
+                (let [[[_ ref from leader]] (next-control peer)]
+                  (control peer [22 their-pid leader] [:io_request their-pid 7 [:put_chars :unicode "tea"]])
+                  (is (= [:io_reply 7 :ok] (second (next-control peer))))
+                  (control peer [31 ref from 0 (pid other 40)]))
+                (hang-up peer)))))
+        (run! #(actor/exit % :kill) [own-user own-rex])))
+    (is (= "tea" (str out)))
+    (is (= 2 (count @lines)))
+    (is (every? #(re-find #"^The name :(user|rex) belongs to the process .+, so what other nodes send" %) @lines))))

@@ -7,6 +7,7 @@
   (:require
    [magnetar.actor :as actor :refer [!]]
    [magnetar.erlang.impl.builtins :as builtins]
+   [magnetar.erlang.impl.nodes :as connections]
    [magnetar.erlang.impl.terms :as terms]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
@@ -81,7 +82,7 @@
   "A function that sends text to the group leader, as a request whose answer this node's `user` gets."
   [leader]
   (reify Consumer
-    (accept [_ text] (! leader [:io_request (actor/whereis :user) :printed [:put_chars :unicode text]]))))
+    (accept [_ text] (! leader [:io_request (connections/user) :printed [:put_chars :unicode text]]))))
 
 (defn printing
   "Calls f. What it prints goes to the group leader of this process, if it has one."

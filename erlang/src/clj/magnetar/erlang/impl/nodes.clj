@@ -1,6 +1,6 @@
 (ns magnetar.erlang.impl.nodes
-  "What services have in common: messages about nodes that come and go, names of nodes as atoms, and messages and answers that wait for
-  nothing."
+  "What services have in common: messages about nodes that come and go, names of nodes as atoms, messages and answers that wait for
+  nothing, and the server `user`."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
@@ -8,7 +8,7 @@
   (:import
    (clojure.lang Keyword)
    (magnetar.erlang.wire Links Links$Watcher)
-   (magnetar.kernel.process Pid Ref Send)))
+   (magnetar.kernel.process Pid ProcessTable Ref Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -48,3 +48,14 @@
   (when-some [to (answer-address from)]
     (Send/signal to [(nth from 1 nil) value]))
   nil)
+
+;; ---- the server `user`
+
+(def user-beside
+  "The name of this node's server `user` if a program has the name :user."
+  :magnetar.erlang/user)
+
+(defn user
+  "The pid of this node's server `user`; nil without one."
+  ^Pid []
+  (or (ProcessTable/whereis user-beside) (ProcessTable/whereis :user)))

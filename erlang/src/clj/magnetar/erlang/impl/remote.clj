@@ -5,6 +5,7 @@
   (:refer-clojure :exclude [cast])
   (:require
    [magnetar.actor :as actor :refer [after receive]]
+   [magnetar.erlang.impl.nodes :as connections]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
@@ -22,7 +23,7 @@
   (let [^Pid own (actor/group-leader)]
     (if (pos? (.node own))
       own
-      (or (actor/whereis :user) own))))
+      (or (connections/user) own))))
 
 (defn- node-of-erlang
   "The node, which is connected if need be; nil if it cannot be, or is a node of another transport."

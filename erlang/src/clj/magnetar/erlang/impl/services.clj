@@ -9,7 +9,9 @@
    [magnetar.erlang.impl.pg :as pg]
    [magnetar.erlang.impl.rex :as rex]
    [magnetar.erlang.impl.user :as user]
-   [magnetar.gen-server :as gs]))
+   [magnetar.gen-server :as gs])
+  (:import
+   (java.util.logging Level Logger)))
 
 (set! *warn-on-reflection* true)
 
@@ -36,13 +38,35 @@
    :rex rex/callbacks
    :user user/callbacks})
 
+(def ^:private ^Logger logger (Logger/getLogger "magnetar.erlang"))
+
+(defn- warn-of-holder [name holder]
+  (let [^Object line (str "The name " name " belongs to the process " holder ", so what other nodes send to that name does not reach "
+                          "this node's server. Give the process another name.")]
+    (.log logger Level/WARNING "{0}" line)))
+
+(defn- start
+  "Starts the service: [pid] or [nil why]. It may take no part, as :global_name_server of a hidden node."
+  [callbacks options name]
+  (let [started (gs/start-link callbacks options {:name name})
+        [how x] (when (vector? started) started)]
+    (if (= :ok how) [x] [nil x])))
+
+(defn- start-one
+  "The pid of the service, or nil. If a program has its name, that is logged. The service `user` works without the name, since
+  this node names it by its pid."
+  [options [name callbacks]]
+  (let [[pid why] (start callbacks options name)
+        [word holder] (when (vector? why) why)]
+    (if (= :already-started word)
+      (do
+        (warn-of-holder name holder)
+        (when (= :user name)
+          (first (start callbacks options connections/user-beside))))
+      pid)))
+
 (defn start-all
   "Starts the services, linked to this process; returns the set of their pids. A name that a program has taken
   stays with it."
   [options]
-  (into #{}
-        (keep (fn [[name callbacks]]
-                (let [started (gs/start-link callbacks options {:name name})]
-                  (when (and (vector? started) (= :ok (first started))) ; a hidden node has no :global_name_server
-                    (second started)))))
-        all))
+  (into #{} (keep #(start-one options %)) all))
