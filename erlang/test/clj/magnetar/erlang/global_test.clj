@@ -226,6 +226,49 @@
           (is (= (list [other 8]) (ask peer :get_known)))
           (is (<= 3 (count @failures) 4)))))))
 
+;; ---- locks of processes of this node
+
+(def ^:private stock [:stock :till])
+
+(defn- requests
+  "The next so many requests to the scripted server, which are granted."
+  [peer n]
+  (vec (repeatedly n #(answer peer (constantly true)))))
+
+(deftest holds-on-another-node-are-counted
+  (with-peer
+    (fn [peer]
+      (known peer ())
+      (let [there {:nodes ["b@127.0.0.1"]}
+            done (future
+                   (actor/with-process {}
+                     (global/set-lock stock {:nodes [(actor/node)]})
+                     (global/set-lock stock there)
+                     (global/set-lock stock there)
+                     (global/del-lock stock there)
+                     (global/del-lock stock there)
+                     (actor/pdict)))]
+        (is (= [[:set_lock stock] [:set_lock stock] [:del_lock stock]] (requests peer 3)))
+        (is (= {} (deref done scripted/limit-ms :late)))))))
+
+(deftest a-hold-ends-with-its-connection
+  (with-peer
+    (fn [peer]
+      (known peer ())
+      (let [there {:nodes ["b@127.0.0.1"]}
+            own (actor/spawn (fn []
+                               (global/set-lock stock there)
+                               (receive :again nil)
+                               (global/set-lock stock there)
+                               (global/del-lock stock there)))]
+        (is (= [[:set_lock stock]] (requests peer 1)))
+        (hang-up peer)
+        (let [peer (join "b@127.0.0.1" (bit-or (long flags) 1))]
+          (known peer ())
+          (actor/! own :again)
+          (is (= [[:set_lock stock] [:del_lock stock]] (requests peer 2)))
+          (hang-up peer))))))
+
 ;; ---- registrations
 
 (deftest a-name-is-registered-while-all-are-locked

@@ -374,15 +374,6 @@
         (when (= :reply how)
           [[(first nodes) answer]])))))
 
-(defn- ask-all [nodes request]
-  (try
-    (first (gs/multi-call nodes locks/server-name request))
-    (catch RuntimeException e
-      (mapv (fn [node] [node [:error (ex-message e)]]) nodes))))
-
-(defn- unlocked-here? [[resource] pid]
-  (nil? (get-in @(tables/locks) [resource :holders pid])))
-
 (defn- ask-for
   "The function by which `magnetar.global` asks."
   [codec]
@@ -394,8 +385,8 @@
       :unregister (ask-server nodes [::wanted [:unregister a]])
       :adopt (ask-server nodes [::adopt])
       :sync (ask-server nodes ::sync)
-      :lock (ask-all nodes [:set_lock a])
-      :unlock (when (unlocked-here? a b) (ask-all nodes [:del_lock a]))
+      :lock (locks/hold nodes a)
+      :unlock (locks/end-hold nodes a)
       nil)))
 
 ;; ---- the server

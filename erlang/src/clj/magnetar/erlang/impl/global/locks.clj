@@ -15,7 +15,8 @@
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (magnetar.kernel.fiber Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.process Peer Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -107,6 +108,61 @@
   "Waits for a time that is drawn, and may be longer each time."
   [times]
   (scope/sleep (inc (.random (Fiber/current) (min 1000 (bit-shift-left 125 (min 3 (long times))))))))
+
+;; ---- locks that a process of this node sets on others
+
+;; A BEAM does not count holds: one unlock ends all. So the process that has them counts them, for each node, in its
+;; dictionary. A hold ends with the connection by which it was set.
+
+(defn- connection
+  "The connection with the node, which is connected if need be; nil if it cannot be."
+  [node]
+  (some-> ^Peer (Peers/reach node) .connection))
+
+(defn- held
+  "Counts a hold of this process on the node, by this connection."
+  [node id connection]
+  (let [holds (actor/pget ::holds)
+        [times by] (get holds [node id])]
+    (actor/pput ::holds (assoc holds [node id] [(if (identical? by connection) (inc (long times)) 1) connection]))))
+
+(defn- last-hold?
+  "Counts one hold less; true if the node has to be told."
+  [node id]
+  (let [holds (actor/pget ::holds)
+        [times by] (get holds [node id])
+        ^Peer peer (Peers/connected node)
+        more? (and peer times (identical? by (.connection peer)) (< 1 (long times)))
+        left (if more? (assoc holds [node id] [(dec (long times)) by]) (dissoc holds [node id]))]
+    (if (seq left)
+      (actor/pput ::holds left)
+      (actor/perase ::holds))
+    (and (some? peer) (not more?))))
+
+(defn- ask-readable
+  "The answers of the nodes; [:error why] if the request has no term."
+  [nodes request]
+  (try
+    (ask nodes request)
+    (catch RuntimeException e
+      (mapv (fn [node] [node [:error (ex-message e)]]) nodes))))
+
+(defn hold
+  "Locks other nodes for this process: pairs of a node and its answer."
+  [nodes id]
+  (let [connections (mapv connection nodes)
+        by (zipmap nodes connections)
+        answers (ask-readable nodes [:set_lock id])]
+    (doseq [[node answer] answers :when (true? answer)]
+      (held node id (by node)))
+    answers))
+
+(defn end-hold
+  "Ends a hold of this process on each of the other nodes: pairs of a node and its answer, of the nodes that have to be told."
+  [nodes id]
+  (let [nodes (filterv #(last-hold? % id) nodes)]
+    (when (seq nodes)
+      (ask-readable nodes [:del_lock id]))))
 
 ;; ---- the registrar
 
