@@ -226,6 +226,17 @@
           (is (= (list [other 8]) (ask peer :get_known)))
           (is (<= 3 (count @failures) 4)))))))
 
+(deftest the-server-waits-for-no-room
+  (with-peer
+    (fn [peer]
+      (known peer ())
+      (actor/! [:sink "b@127.0.0.1"] (String. (char-array 20000000 \x))) ; the other side does not read it
+      (tell peer [:$gen_call [their-server question] [:set_lock [:global (list their-locker)]]])
+      (is (eventually #(seq @(tables/locks))))
+      (is (= (list [other 8]) (gs/call :global_name_server :get_known {:timeout scripted/limit-ms :else :late})))
+      (hang-up peer)
+      (is (eventually #(= {} @(tables/locks)))))))
+
 ;; ---- locks of processes of this node
 
 (def ^:private stock [:stock :till])

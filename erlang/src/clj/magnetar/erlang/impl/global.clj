@@ -14,7 +14,7 @@
   - If the connection with a node is lost, all known nodes are told, and end theirs with one of the two. So the nodes that stay
     connected are all connected with each other, as in Erlang with prevent_overlapping_partitions.
 
-  Nothing here waits. `magnetar.impl.actor.global` has the tables behind `magnetar.global`."
+  Nothing here waits: messages and answers to other nodes neither connect nor wait for room. `magnetar.impl.actor.global` has the tables behind `magnetar.global`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! self]]
@@ -27,10 +27,11 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
   (:import
+   (clojure.lang MapEntry)
    (java.util.concurrent CompletableFuture)
    (java.util.function BiConsumer)
    (magnetar.erlang.wire Node Settings)
-   (magnetar.kernel.process Peers Send)))
+   (magnetar.kernel.process Peers Pid Ref Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -47,6 +48,12 @@
 
 (defn- cast-to [node message]
   (inform node [:magnetar/cast message]))
+
+(defn- answer
+  "Answers a call as `gs/reply` does, and waits for nothing."
+  [[pid tag] value]
+  (when (and (instance? Pid pid) (some? tag))
+    (Send/signal (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag pid) (MapEntry/create tag value))))
 
 ;; ---- talks. The state has :talks, from a node to what is known of the talk with it
 
@@ -285,7 +292,7 @@
     state
     (let [left (unsynced state)
           {done false waiting true} (group-by #(boolean (some left (second %))) syncs)]
-      (run! #(gs/reply (first %) :ok) done)
+      (run! #(answer (first %) :ok) done)
       (assoc state :syncs (vec waiting)))))
 
 ;; ---- messages
@@ -423,9 +430,10 @@
   "The callbacks of the server."
   {:init init
    :handle-call (fn [request from state]
-                  (let [[answer state] (guarded #((if (vector? request) handle-call plain-call) state request from) [[:error :notsup] state])
-                        state (answer-syncs state)]
-                    (if (nil? answer) [:noreply state] [:reply answer state])))
+                  (let [[value state] (guarded #((if (vector? request) handle-call plain-call) state request from) [[:error :notsup] state])]
+                    (when (some? value)
+                      (answer from value))
+                    [:noreply (answer-syncs state)]))
    :handle-cast (fn [message state]
                   [:noreply (answer-syncs (guarded #(if (vector? message) (handle-cast state message) state) state))])
    :handle-info (fn [message state]
