@@ -17,7 +17,9 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private us (keyword "m@127.0.0.1"))
+(defn- us []
+  (keyword (actor/node)))
+
 (def ^:private other (keyword "b@127.0.0.1"))
 (def ^:private third (keyword "c@127.0.0.1"))
 (def ^:private their-tag 55)
@@ -73,7 +75,7 @@
   "[tag locker] of the greeting of this node."
   [peer]
   (let [[cast [verb [version tag] node [_ _ _ locker]]] (got peer)]
-    (assert (= [:$gen_cast :init_connect 8 us] [cast verb version node]))
+    (assert (= [:$gen_cast :init_connect 8 (us)] [cast verb version node]))
     [tag locker]))
 
 (defn- greet
@@ -91,7 +93,7 @@
     (cast-to peer [:lock_set their-locker true () tag])
     (assert (= [:$gen_cast [:lock_set locker true () their-tag]] (got peer)))
     (let [[_ [verb node ours _ to]] (got peer)]
-      (assert (= [:exchange us their-tag] [verb node to]))
+      (assert (= [:exchange (us) their-tag] [verb node to]))
       (cast-to peer [:exchange other names () tag])
       (let [[_ [verb _ operations known :as resolved]] (got peer)]
         (assert (= :resolved verb))
@@ -169,7 +171,7 @@
   (with-peer
     (fn [peer]
       (let [[tag locker acknowledged] (greet peer)]
-        (is (= [:init_connect_ack us their-tag tag] acknowledged))
+        (is (= [:init_connect_ack (us) their-tag tag] acknowledged))
         (tell peer [:init_connect_ack other tag their-tag])
         (cast-to peer [:lock_set their-locker true () (inc tag)])
         (cast-to peer [:lock_set their-locker false () tag])
@@ -180,12 +182,12 @@
         (let [[second-tag] (greeting peer)]
           (is (not= tag second-tag))
           (tell peer [:init_connect_ack other tag their-tag])
-          (is (= [:cancel_connect us their-tag] (got peer)))
+          (is (= [:cancel_connect (us) their-tag] (got peer)))
           (let [[third-tag] (greet peer)]
             (cast-to peer [:init_connect [8 56] other [:locker :no_longer_a_pid {} their-locker]])
-            (is (= [:cancel_connect us 56] (got peer)))
+            (is (= [:cancel_connect (us) 56] (got peer)))
             (let [[fourth-tag] (greeting peer)]
-              (is (= [:init_connect_ack us 56 fourth-tag] (got peer)))
+              (is (= [:init_connect_ack (us) 56 fourth-tag] (got peer)))
               (is (distinct? tag second-tag third-tag fourth-tag))
               (cast-to peer [:lock_set their-locker true () fourth-tag])
               (is (= [:$gen_cast [:lock_set locker false () 56]] (got peer)) "the other side has set no lock")
@@ -222,9 +224,65 @@
           (tell peer [:DOWN 1 :process 2 3])
           (tell peer :nothing)
           (cast-to peer :nothing)
-          (is (= [:error :notsup] (ask peer [:register])))
+          (is (= [:error :badarg] (ask peer [:register])))
           (is (= (list [other 8]) (ask peer :get_known)))
           (is (<= 3 (count @failures) 4)))))))
+
+(defn- overflow []
+  (inc (overflow)))
+
+(def ^:private failures-of-resolvers
+  {"fails an assertion" #(assert (= 1 2))
+   "exits" #(actor/exit :tired)
+   "kills its process" #(actor/exit (actor/self) :kill)
+   "needs an endless stack" overflow})
+
+(deftest a-resolver-that-fails-keeps-no-lock
+  (doseq [[what fail] failures-of-resolvers]
+    (failures-of
+      (fn [failures]
+        (let [own (idle)]
+          (global/register-name :orders own (fn [_ _ _] (fail)))
+          (running {:visible true :name "a@127.0.0.1"} (atom []) ; a sorts before b, and decides
+            (fn []
+              (let [peer (join "b@127.0.0.1" (bit-or (long flags) 1))]
+                (try
+                  (is (= (list [:delete :orders]) (second (known peer (list [:orders prices exit-method])))) what)
+                  (is (nil? (global/whereis-name :orders)) what)
+                  (finally (hang-up peer))))))
+          (is (actor/alive? own) what)
+          (is (<= (count @failures) 1) what)
+          (ended own))))))
+
+(deftest what-is-malformed-is-left-out
+  (failures-of
+    (fn [failures]
+      (with-peer
+        (fn [peer]
+          (let [[tag locker] (greet peer)
+                theirs (list [:prices prices exit-method] [:orders] :x [:taxes :no-pid exit-method] [:rates prices])
+                [_ _ _ id] (exchange peer tag locker theirs)]
+            (cast-to peer [:resolved other (list [:insert [:taxes prices exit-method]] [:insert [:orders]] [:delete]) 5 :unused () tag])
+            (is (eventually #(= (list [other 8]) (ask peer :get_known))))
+            (is (true? (ask peer [:del_lock id])))
+            (is (= #{:prices :taxes} (set (global/registered-names))))
+            (is (= 3 (count @failures)))))))))
+
+(deftest a-name-of-a-refused-registration-ends-with-its-process
+  (failures-of
+    (fn [failures]
+      (with-peer
+        (fn [peer]
+          (known peer (list [:prices prices exit-method]))
+          (is (= [:error :badarg] (ask peer [:register :prices :no-pid exit-method])))
+          (is (= [:error :badarg] (ask peer [:register_ext :prices prices])))
+          (cast-to peer [:new_nodes other (list [:insert [:prices :no-pid exit-method]]) () () ()])
+          (is (= [:error :notsup] (ask peer [:magnetar.erlang.impl.global/adopt])) "of this library")
+          (is (= [:error :notsup] (ask peer :magnetar.erlang.impl.global.locks/nodes)))
+          (is (= "b@127.0.0.1" (actor/node (global/whereis-name :prices))))
+          (hang-up peer)
+          (is (eventually #(= {} @(tables/others))))
+          (is (= 3 (count @failures))))))))
 
 (deftest the-server-waits-for-no-room
   (with-peer
@@ -316,7 +374,7 @@
         (known peer ())
         (tell peer [:lost_connection third 1 1 other])
         (is (= [:lost_connection third 1 1 other] (got peer)) "all known nodes are told")
-        (is (= [:remove_connection us] (got peer)))
+        (is (= [:remove_connection (us)] (got peer)))
         (tell peer [:lost_connection third 1 1 other])
         (is (= () (ask peer :get_known)) "it is told once")
         (is (= ["b@127.0.0.1"] (erlang/nodes)) "the other side ends the connection")))
@@ -336,7 +394,7 @@
       (known peer ())
       (cast-to peer [:new_nodes other () () (list [third 8]) ()])
       (let [[verb node incarnation number lost] (got peer)]
-        (is (= [:lost_connection us third] [verb node lost]))
+        (is (= [:lost_connection (us) third] [verb node lost]))
         (is (every? int? [incarnation number])))
       (is (= (list [other 8]) (ask peer :get_known))))))
 

@@ -14,7 +14,8 @@
   - If the connection with a node is lost, all known nodes are told, and end theirs with one of the two. So the nodes that stay
     connected are all connected with each other, as in Erlang with prevent_overlapping_partitions.
 
-  Nothing here waits: messages and answers to other nodes neither connect nor wait for room. `magnetar.impl.actor.global` has the tables behind `magnetar.global`."
+  Nothing here waits: messages and answers to other nodes neither connect nor wait for room. What comes is checked before
+  anything is done. `magnetar.impl.actor.global` has the tables behind `magnetar.global`."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! self]]
@@ -23,6 +24,7 @@
    [magnetar.erlang.impl.nodes :as connections :refer [to-atom to-name]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.global :as tables]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
@@ -54,6 +56,16 @@
   [[pid tag] value]
   (when (and (instance? Pid pid) (some? tag))
     (Send/signal (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag pid) (MapEntry/create tag value))))
+
+(defn- understood
+  "The items that have the form. The others are left out and reported."
+  [form? items]
+  (let [items (if (sequential? items) items [items])
+        bad (into [] (remove form?) items)]
+    (when (seq bad)
+      (reports/report "a message about global names of a node of Erlang"
+                      (ex-info (str "A part of it is not understood: " (reports/beginning bad)) {:not-understood bad})))
+    (filterv form? items)))
 
 ;; ---- talks. The state has :talks, from a node to what is known of the talk with it
 
@@ -97,10 +109,11 @@
 (defn- greeted [{:keys [known] :as state} node vsn his-tag kind]
   (if (known node)
     state
-    (let [state (if (:his-tag (talk state node)) (again state node his-tag) (greet (update state :up conj node) node))
+    (let [vsn (min (long version) (long vsn))
+          state (if (:his-tag (talk state node)) (again state node his-tag) (greet (update state :up conj node) node))
           {:keys [my-tag]} (talk state node)]
       (inform node [:init_connect_ack (to-atom (:me state)) his-tag my-tag])
-      (update-in state [:talks node] assoc :his-tag his-tag :vsn (min (long version) (long vsn)) :jvm? (= jvm kind)))))
+      (update-in state [:talks node] assoc :his-tag his-tag :vsn vsn :jvm? (= jvm kind)))))
 
 (defn- acknowledged [state node my-tag his-tag]
   (let [talk (talk state node)]
@@ -123,15 +136,19 @@
     (! locker [::locks/negotiate node other tag (:his-tag (talk state node)) (own-nodes state)]))
   state)
 
+(defn- first? [{:keys [me]} node]
+  (neg? (compare me node)))
+
 (defn- compare-names
   "Finds out in a process of its own what has to be done, since a resolver may take long. Both have told their names."
-  [{:keys [me] :as state} node]
-  (let [{:keys [lock-id theirs comparing? my-tag]} (talk state node)]
-    (if (and lock-id theirs (not comparing?))
+  [state node]
+  (let [{:keys [lock-id theirs comparing my-tag]} (talk state node)]
+    (if (and lock-id theirs (not comparing))
       (let [server (self)
-            known (:names state)]
-        (actor/spawn #(! server (into [::compared node my-tag] (names/exchange known (neg? (compare me node)) theirs))))
-        (assoc-in state [:talks node :comparing?] true))
+            known (:names state)
+            work #(! server (into [::compared node my-tag] (names/exchange known (first? state node) theirs)))
+            [_ ref] (actor/spawn-opt work {:monitor true})]
+        (assoc-in state [:talks node :comparing] ref))
       state)))
 
 (defn- locked [{:keys [me] :as state} node tag id]
@@ -145,15 +162,18 @@
 
 (defn- told [state node theirs tag]
   (if (current? state node tag)
-    (compare-names (assoc-in state [:talks node :theirs] (vec theirs)) node)
+    (compare-names (assoc-in state [:talks node :theirs] (understood names/entry? theirs)) node)
     state))
 
 ;; ---- nodes
 
+(defn- node-told? [x]
+  (or (keyword? x) (and (vector? x) (= 2 (count x)) (keyword? (nth x 0)) (int? (nth x 1)))))
+
 (defn- versions
   "From names of nodes to the version of their servers, of a list of nodes, perhaps with versions."
   [nodes]
-  (into {} (map #(if (vector? %) [(to-name (first %)) (long (second %))] [(to-name %) 0])) nodes))
+  (into {} (map #(if (vector? %) [(to-name (first %)) (second %)] [(to-name %) 0])) (understood node-told? nodes)))
 
 (defn- versions-told [versions]
   (apply list (for [[node vsn] versions] [(to-atom node) vsn])))
@@ -210,13 +230,26 @@
       (finished (assoc-in state [:talks node :ops] ours) node))
     state))
 
+(defn- left-undecided
+  "The state after the process that compares names has ended. If it has given no answer, a resolver has ended it. Then both
+  sides lose each name that two processes have, as where a resolver fails."
+  [{:keys [names] :as state} node]
+  (let [{:keys [my-tag theirs ops]} (talk state node)]
+    (if ops
+      state
+      (let [[ours theirs] (names/exchange names (first? state node) theirs (constantly :none))]
+        (compared state node my-tag ours theirs)))))
+
 (defn- resolved [state node resolved known external tag]
   (if (current? state node tag)
-    (finished (assoc-in state [:talks node :his] {:resolved resolved :known (versions known) :external external}) node)
+    (finished (assoc-in state [:talks node :his]
+                        {:resolved (understood names/operation? resolved) :known (versions known) :external external})
+              node)
     state))
 
 (defn- new-nodes [state ops nodes]
-  (let [[state added] (with-known state (versions nodes))]
+  (let [ops (understood names/operation? ops)
+        [state added] (with-known state (versions nodes))]
     (connect-with state added)
     (reduce apply-operation state ops)))
 
@@ -309,11 +342,19 @@
     :in_sync (in-sync state (to-name a))
     state))
 
+(defn- compared-by
+  "The node whose names the process with this monitor compares with the ones of this node."
+  [{:keys [talks]} ref]
+  (some (fn [[node {:keys [comparing]}]] (when (and comparing (= comparing ref)) node)) talks))
+
 (defn- process-ended [{:keys [refs lockers] :as state} ref pid]
   (cond
+    (nil? ref) state
     (refs ref) (names/ended state ref)
     (= ref (get-in lockers [pid :ref])) (locks/ended state pid)
-    :else state))
+    :else (if-some [node (compared-by state ref)]
+            (left-undecided state node)
+            state)))
 
 (defn- handle-info [state [kind a b c d]]
   (case kind
@@ -334,16 +375,21 @@
     [listed (some? (tables/find-name listed))]
     [name false]))
 
+(defn- registered [state name pid method resolve]
+  (if (seq (understood names/entry? [[name pid method]]))
+    [:yes (names/insert state name pid method resolve)]
+    [[:error :badarg] state]))
+
 (defn- handle-call
   "[answer state] after a call, or [nil state] if the answer comes later."
   [state [kind a b c d] [pid :as from]]
   (case kind
     :set_lock (locks/lock state a pid)
     :del_lock [true (locks/unlock state a pid)]
-    :register [:yes (names/insert state a b c nil)]
-    :register_ext [:yes (names/insert state a b c nil)]
+    :register (registered state a b c nil)
+    :register_ext (registered state a b c nil)
     :unregister [:ok (names/delete state a)]
-    ::locks/register [:yes (names/insert state a b c d)]
+    ::locks/register (registered state a b c d)
     ::locks/find [(find-listed state a) state]
     ::wanted (do (! (:registrar state) (into [(first a) from] (rest a))) [nil state])
     ::adopt [:ok (names/adopt state)]
@@ -360,6 +406,19 @@
     ::locks/nodes [(own-nodes state) state]
     ::sync [nil (update state :syncs conj [from (unsynced state)])]
     [[:error :notsup] state]))
+
+(defn- own?
+  "Is it a request of this library, as only processes of this node may have?"
+  [request]
+  (qualified-keyword? (if (vector? request) (first request) request)))
+
+(defn- call
+  "[answer state] after a call."
+  [state request [pid :as from]]
+  (cond
+    (and (own? request) (nodes/elsewhere? pid)) [[:error :notsup] state]
+    (vector? request) (handle-call state request from)
+    :else (plain-call state request from)))
 
 (defn- guarded
   "(f), or `otherwise` if a message is not understood, as of another version. That is reported."
@@ -430,7 +489,7 @@
   "The callbacks of the server."
   {:init init
    :handle-call (fn [request from state]
-                  (let [[value state] (guarded #((if (vector? request) handle-call plain-call) state request from) [[:error :notsup] state])]
+                  (let [[value state] (guarded #(call state request from) [[:error :notsup] state])]
                     (when (some? value)
                       (answer from value))
                     [:noreply (answer-syncs state)]))

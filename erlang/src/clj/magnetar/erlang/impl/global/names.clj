@@ -11,7 +11,8 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.etf Export)))
+   (magnetar.etf Export)
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -55,8 +56,8 @@
   (let [{:keys [resolve]} (@(tables/names) name)]
     (try
       (or (when (fn? resolve) (resolve name other pid)) :none)
-      (catch Exception e
-        (reports/report (str "the resolver of the global name " (reports/beginning name)) e)
+      (catch Throwable t ; as Erlang's catch: an exit, a failed assertion and an endless recursion are answers too
+        (reports/report (str "the resolver of the global name " (reports/beginning name)) t)
         :none))))
 
 (defn resolve-it
@@ -89,7 +90,7 @@
 
 (defn- compared
   "What this node has to do about a name of the other one, and what the other one has to do. The node that sorts first decides."
-  [names first? [name pid method]]
+  [names first? decide [name pid method]]
   (let [{mine :pid :as entry} (names name)
         theirs [:insert [name pid method]]]
     (cond
@@ -101,13 +102,25 @@
               [[[:delete name]] [[:delete name]]]))))
 
 (defn exchange
-  "[what this node has to do, what the other one has to do], of what this node knows and what the other one has told."
-  [names first? told]
-  (reduce (fn [[ours theirs] entry]
-            (let [[a b] (compared names first? entry)]
-              [(into ours a) (into theirs b)]))
-          [[] []]
-          told))
+  "[what this node has to do, what the other one has to do], of what this node knows and what the other one has told.
+  (decide method name pid other) returns the pid that keeps a name."
+  ([names first? told] (exchange names first? told decide))
+  ([names first? told decide]
+   (reduce (fn [[ours theirs] entry]
+             (let [[a b] (compared names first? decide entry)]
+               [(into ours a) (into theirs b)]))
+           [[] []]
+           told)))
+
+(defn entry?
+  "Is it a name with its pid and its method, as another node tells it?"
+  [x]
+  (and (vector? x) (<= 3 (count x)) (instance? Pid (nth x 1)) (some? (nth x 2))))
+
+(defn operation?
+  "Is it something to be done about a name, as another node tells it?"
+  [x]
+  (and (vector? x) (= 2 (count x)) (or (not= :insert (nth x 0)) (entry? (nth x 1)))))
 
 (defn told
   "The names as another node is told them."
