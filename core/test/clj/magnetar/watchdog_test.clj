@@ -7,7 +7,7 @@
    [magnetar.dev.processes :refer [start]]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [fork with-scope]]
-   [magnetar.support :refer [eventually taken with-failures]])
+   [magnetar.support :refer [eventually taken with-err with-failures]])
   (:import
    (java.io File FileInputStream FileOutputStream)
    (java.util.concurrent.atomic AtomicBoolean)))
@@ -53,23 +53,25 @@
         (is (= :ended (taken done)))))))
 
 (deftest ^{:spec ["C50"]} fibers-that-wait-are-not-named-nor-is-one-that-is-queued
-  (with-failures [_] ; on a busy machine the carriers are occupied for more than a second, which is reported
-    (watched 20
-      (fn [reports]
-        (let [stop (AtomicBoolean.)
-              {:keys [carriers added-carriers]} (inspect/runtime)
-              carriers (+ 8 (- (long carriers) (long added-carriers))) ; with all that are added for fibers that compute
-              spinners (vec (repeatedly carriers #(a/go (spin stop))))]
-          (is (eventually (= carriers (count @reports))) "every carrier is held")
-          (with-scope [s]
-            (let [queued (fork s (constantly :ran-at-last))]
-              (fork s #(scope/sleep 1))
-              (fork s #(Thread/sleep 1))
-              (is (= :still-queued (deref queued 100 :still-queued)))
-              (is (= carriers (count @reports)))
-              (.set stop true)
-              (is (= :ran-at-last @queued))))
-          (run! taken spinners))))))
+  (with-err
+    (fn [printed]
+      (watched 20
+        (fn [reports]
+          (let [stop (AtomicBoolean.)
+                {:keys [carriers added-carriers]} (inspect/runtime)
+                carriers (+ 8 (- (long carriers) (long added-carriers))) ; with all that are added for fibers that compute
+                spinners (vec (repeatedly carriers #(a/go (spin stop))))]
+            (is (eventually (= carriers (count @reports))) "every carrier is held")
+            (with-scope [s]
+              (let [queued (fork s (constantly :ran-at-last))]
+                (fork s #(scope/sleep 1))
+                (fork s #(Thread/sleep 1))
+                (is (= :still-queued (deref queued 100 :still-queued)))
+                (is (= carriers (count @reports)))
+                (.set stop true)
+                (is (= :ran-at-last @queued))))
+            (run! taken spinners))))
+      (is (re-matches #"(Fibers have waited for a second.*\n)?" (printed)) "on a busy machine the carriers are occupied for so long"))))
 
 (deftest ^{:spec ["C50"]} a-fiber-that-waits-often-is-not-named
   (watched 1500 ; a busy machine may keep a fiber from running for some hundred ms
