@@ -406,3 +406,49 @@
         behaviour (assoc script :name 'wrong-helper :init (fn [_] (helper)))
         [_ why] (gs/start behaviour 0)]
     (is (re-find #"^Wrong number of args \(0\) passed to: \S+$" (says why)))))
+
+;; ---- messages that only begin as requests, as another node may send them
+
+(def ^:private patient
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [request [caller] s] (if (= :who request) [:reply caller s] [:reply request s]))
+   :handle-cast (fn [_ s] [:noreply s])})
+
+(def ^:private machine
+  {:init (fn [n] [:ok :on n])
+   :callback-mode :state-functions
+   :states {:on (fn [type content _] (if (vector? type) [:keep-state-and-data [:reply (second type) content]] :keep-state-and-data))}})
+
+(def ^:private malformed
+  [[] [:magnetar/call] [:magnetar/call 1] [:magnetar/call :x :y] [:magnetar/call [:x 1] :y] [:magnetar/call [nil nil] :y] [:magnetar/call [1] :y]
+   [:magnetar/call [:x 1] :y :z] [:magnetar/call [:x 1] [:add-handler :h 1 :x]] [:magnetar/call [:x 1] [:swap-handler :h 1 :h 1 :x]]
+   [:magnetar/call [:x 1] [:start-child 7]] [:magnetar/call ["x" "y"] 7] [:magnetar/cast] [:magnetar/cast 1 2] [:magnetar/cast [:x]]
+   [:magnetar/system] [:magnetar/system 1 2] [:magnetar/system [:x 1] 42] [:magnetar/system [:x 1] [:get-state]] [:magnetar/system nil nil]
+   [:magnetar/system [:x 1] [:log -1]] [:magnetar/system [:x 1] [:log :x]] [:magnetar/system [:x 1] [:statistics :x]] [:magnetar/system [:x 1] [:what]]
+   [:magnetar/system [:x 1] [:magnetar/erlang [:debug :remove]]] [:magnetar/system [:x 1] [:magnetar/erlang []]]
+   [:magnetar/system [:x 1] [:replace-state 7]] [:magnetar/system [:x 1] [:install]] [:EXIT] [:EXIT 1 2] [:DOWN]])
+
+(deftest messages-that-only-begin-as-requests-end-no-server
+  (doseq [[asks start] {#(gs/call % :still) #(gs/start patient 0)
+                        #(statem/call % :still) #(statem/start machine 0)
+                        #(do (ge/which-handlers %) :still) #(ge/start)
+                        #(do (sup/which-children %) :still) (fn [] (sup/start-link {:children []}))}]
+    (let [[_ pid] (start)]
+      (doseq [bad malformed]
+        (! pid bad)
+        (is (= :still (asks pid)) bad))
+      (sys/log pid true)
+      (run! #(! pid %) malformed)
+      (is (= :still (asks pid)) "while it keeps a log")
+      (gs/stop pid))))
+
+(deftest an-answer-goes-to-a-process-or-nowhere
+  (let [[_ pid] (gs/start patient 0)
+        ref (actor/make-ref)]
+    (! pid [:magnetar/call [(self) :tag] :who])
+    (is (= [:tag (self)] (message)) "as a process of Erlang asks")
+    (! pid [:magnetar/call [(self) ref] :who])
+    (is (= [ref (self)] (message)))
+    (! pid [:magnetar/call [:nobody-there ref] :who])
+    (is (= :still (gs/call pid :still)))
+    (gs/stop pid)))

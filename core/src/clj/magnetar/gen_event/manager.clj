@@ -17,7 +17,7 @@
    (magnetar.gen_event.handlers Handler Spec)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Kind Server)
-   (magnetar.kernel.process LocalProcess)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -224,16 +224,24 @@
       (:swap_handler :swap_sup_handler) [[:error (erlang/undefined c d)] handlers]
       [[:error [:unknown_call request]] handlers])))
 
+(defn- takes?
+  "May the handler be added with the supervisor? Another node may ask for anything."
+  [spec supervisor]
+  (and (instance? Spec spec) (or (nil? supervisor) (instance? Pid supervisor))))
+
+(defn- unknown [handlers request]
+  [[:error [:unknown-call (codec/plain request)]] handlers])
+
 (defn- answer [handlers [word a b c d e :as request]]
   (case word
-    :add-handler (add handlers a b c)
-    :swap-handler (swapped handlers a b c d e)
+    :add-handler (if (takes? a c) (add handlers a b c) (unknown handlers request))
+    :swap-handler (if (takes? c e) (swapped handlers a b c d e) (unknown handlers request))
     :delete-handler (delete handlers a b)
     :which-handlers [(mapv :known-by handlers) handlers]
     :sync-notify [:ok (handle-event handlers a)]
     :call (ask handlers a b)
     :magnetar/event (of-erlang handlers a)
-    [[:error [:unknown-call (codec/plain request)]] handlers]))
+    (unknown handlers request)))
 
 ;; ---- the manager
 

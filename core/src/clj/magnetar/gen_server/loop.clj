@@ -18,6 +18,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
+   (clojure.lang MapEntry)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Kind Next Server)
    (magnetar.impl.otp.shedding Refused Sheds)
@@ -170,15 +171,24 @@
 (defn- on-info [server message state]
   (guarded server (inform server message state)))
 
+;; Another node may send what only begins as a request. Such a message is one without a meaning, as all else that comes.
+
+(defn- call?
+  "Is a message that begins as a call one?"
+  [message]
+  (and (= 3 (size message))
+       (let [from (at message 1)]
+         (or (instance? MapEntry from) (= 2 (size from))))))
+
 (defn- handle [^Server server message state debug]
   (let [word (head message)
         ^Behaviour behaviour (.-behaviour server)
         debug (when debug (debug/note debug (.-who server) [:in message]))]
     (cond
-      (identical? :magnetar/call word)
+      (and (identical? :magnetar/call word) (call? message))
       (interpret server :handle-call message state debug (on-call server (.-handle-call behaviour) message state))
 
-      (identical? :magnetar/cast word)
+      (and (identical? :magnetar/cast word) (= 2 (size message)))
       (interpret server :handle-cast message state debug (on-cast server (.-handle-cast behaviour) message state))
 
       :else (interpret server :handle-info message state debug (on-info server message state)))))
@@ -233,6 +243,7 @@
 
 (defn- stamped? [message]
   (and (identical? :magnetar/call (head message))
+       (call? message)
        (instance? Stamped (at message 2))))
 
 (defn shedding

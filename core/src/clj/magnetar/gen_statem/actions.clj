@@ -5,7 +5,7 @@
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Pid Ref)))
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -69,9 +69,9 @@
 ;; ---- what they ask for
 
 (defn from?
-  "Is it what a call is answered with?"
+  "Is it what a call is answered with? A process of Erlang may give any term where this library has a reference."
   [x]
-  (and (vector? x) (= 2 (count x)) (instance? Pid (nth x 0)) (instance? Ref (nth x 1))))
+  (and (vector? x) (= 2 (count x)) (instance? Pid (nth x 0)) (some? (nth x 1))))
 
 (defn- event-type? [x]
   (or (contains? #{:cast :info :internal :timeout :state-timeout} x)

@@ -245,12 +245,12 @@
       :else (Next. now (.-debug now) clock/infinite))))
 
 (defn- event-of
-  "The event that the message is."
+  "The event that the message is. Another node may send what only begins as a request."
   [message]
   (let [word (head message)]
     (cond
-      (identical? :magnetar/call word) [[:call (nth message 1)] (nth message 2)]
-      (identical? :magnetar/cast word) [:cast (nth message 1)]
+      (and (identical? :magnetar/call word) (= 3 (count message)) (actions/from? (nth message 1))) [[:call (nth message 1)] (nth message 2)]
+      (and (identical? :magnetar/cast word) (= 2 (count message))) [:cast (nth message 1)]
       :else [:info message])))
 
 (defn- on-timer [server now [_ type :as message]]

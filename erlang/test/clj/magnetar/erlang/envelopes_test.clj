@@ -54,6 +54,8 @@
         (is (= [:ok :no_statistics] (ask [:debug [:statistics :get]])))
         (is (= :unknown_debug (ask [:debug [:log :x]])) "an atom that is no switch")
         (is (= :unknown_debug (ask [:debug [:install [:f 1]]])))
+        (is (= :unknown_debug (ask [:debug :remove])))
+        (is (= :ok (ask [:debug [:remove :f]])))
         (is (= [:error :notsup] (update (ask [:replace_state :f]) 1 first)))
         (is (= [:error [:unknown_system_msg [:change 1]]] (ask [:change 1])))
         (is (= [:error [:unknown_system_msg 42]] (ask 42)))
@@ -69,6 +71,36 @@
       (doseq [message [[:system :x :y] [:system [1 2] :y] [their-pid [their-pid :tag] :x] [their-pid [(pid other 6) tag] :x] [:notify 1 2]]]
         (control peer (to :inbox) message)
         (is (= 3 (count (receive x x (after scripted/limit-ms :none)))) message)))))
+
+(deftest a-request-without-a-caller-is-only-a-message
+  (meeting
+    (fn [peer]
+      (let [[_ server] (gs/start {:init (fn [n] [:ok n]) :handle-call (fn [request _ n] [:reply request n])} 7 {:name :counter})]
+        (scripted/quietly
+          (fn []
+            (doseq [from [[:foo 1] [1 tag] ["x" "y"] [nil nil]]]
+              (control peer (to :counter) [:$gen_call from :x]))
+            (control peer (to :counter) [:$gen_call [their-pid :tag] :x])
+            (let [[[_ _ caller] answer] (next-control peer)]
+              (is (= [their-pid [:tag :x]] [caller answer]) "a tag may be any term"))
+            (is (= :y (answer peer :counter [:$gen_call [their-pid tag] :y])))))
+        (gs/stop server)))))
+
+(deftest a-keyword-of-this-library-from-another-node-is-not-taken-for-its-own
+  (meeting
+    (fn [peer]
+      (gs/start {:init (fn [n] [:ok n])} 7 {:name :counter})
+      (scripted/failures-of
+        (fn [failures]
+          (doseq [message [[:magnetar/call] [:magnetar/system [their-pid tag] [:replace-state :k]] [:magnetar.erlang.impl.pg/again 1] :magnetar/call]]
+            (control peer (to :counter) message))
+          (is (= 7 (answer peer :counter [:system [their-pid tag] :get_state])))
+          (is (= ["The node b@127.0.0.1 has sent a message that begins with a keyword of this library."] (map #(ex-message (:error %)) @failures))
+              "the first one is told of")))
+      (doseq [message [[:my.app/call 1] [:magnetar 1] [:x :magnetar/call]]]
+        (control peer (to :inbox) message)
+        (is (= message (receive x x (after scripted/limit-ms :none)))))
+      (gs/stop :counter))))
 
 (deftest what-a-manager-of-events-is-asked
   (meeting

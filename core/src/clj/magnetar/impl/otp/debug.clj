@@ -66,24 +66,7 @@
   (case what
     true [:ok (assoc debug :statistics {:start-time (environment/date) :messages-in 0 :messages-out 0})]
     false [:ok (dissoc debug :statistics)]
-    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (environment/date)) :no-statistics)] debug]))
-
-(defn- log [debug what]
-  (case what
-    :get [[:ok (vec (get-in debug [:log :events]))] debug]
-    false [:ok (dissoc debug :log)]
-    [:ok (assoc debug :log {:size (if (true? what) most-logged what) :events clojure.lang.PersistentQueue/EMPTY})]))
-
-(defn- set-debug
-  "[answer debugging] of a request about debugging; nil if it is none."
-  [debug [word a b c]]
-  (case word
-    :statistics (statistics debug a)
-    :log (log debug a)
-    :trace [:ok (if a (assoc debug :trace true) (dissoc debug :trace))]
-    :install [:ok (assoc-in debug [:installed a] [b c])]
-    :remove [:ok (update debug :installed dissoc a)]
-    :no-debug [:ok nil]
+    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (environment/date)) :no-statistics)] debug]
     nil))
 
 (defn switch?
@@ -93,6 +76,24 @@
     (:trace :statistics) (boolean? x)
     :log (or (boolean? x) (pos-int? x))
     false))
+
+(defn- log [debug what]
+  (cond
+    (= :get what) [[:ok (vec (get-in debug [:log :events]))] debug]
+    (false? what) [:ok (dissoc debug :log)]
+    (switch? :log what) [:ok (assoc debug :log {:size (if (true? what) most-logged what) :events clojure.lang.PersistentQueue/EMPTY})]))
+
+(defn- set-debug
+  "[answer debugging] of a request about debugging; nil if it is no such request, or a malformed one of another node."
+  [debug [word a b c]]
+  (case word
+    :statistics (statistics debug a)
+    :log (log debug a)
+    :trace [:ok (if a (assoc debug :trace true) (dissoc debug :trace))]
+    :install [:ok (assoc-in debug [:installed a] [b c])]
+    :remove [:ok (update debug :installed dissoc a)]
+    :no-debug [:ok nil]
+    nil))
 
 (defn- debug-option? [option]
   (let [[word x :as whole] (if (vector? option) option [option true])]

@@ -60,7 +60,7 @@
   (let [[word x] (if (vector? what) what [what])]
     (cond
       (= :no_debug word) [:no-debug]
-      (= :remove word) what
+      (and (= :remove word) (vector? what)) what
       (and (#{:trace :log :statistics} word) (boolean? x)) what
       (and (#{:log :statistics} word) (= :get x)) what
       (and (= :log word) (vector? x) (true? (first x)) (pos-int? (peek x))) [:log (peek x)]
@@ -79,12 +79,13 @@
       [:refused [:error [:unknown_system_msg request]]])))
 
 (defn own
-  "[from request] in the words of this library. A request of Erlang gets an Asked as its `from`."
-  [from [word x :as request]]
-  (if (identical? :magnetar/erlang word)
-    (let [request (own-request x)]
-      [(Asked. from (first request)) request])
-    [from request]))
+  "[from request] in the words of this library, and the request is a vector. A request of Erlang gets an Asked as its `from`."
+  [from request]
+  (let [[word x :as request] (if (vector? request) request [request])]
+    (if (identical? :magnetar/erlang word)
+      (let [request (own-request x)]
+        [(Asked. from (first request)) request])
+      [from request])))
 
 ;; ---- answers to Erlang
 

@@ -13,12 +13,14 @@
 
 (defn reply
   "Answers a call or a system message with [tag value], to the alias that the tag is; to the process, if the tag never
-  was an alias. An answer that is not waited for any more is dropped."
+  was an alias. An answer that is not waited for any more is dropped, and so is one to what is no process: another node
+  may have sent any `from`."
   [from value]
-  (when-some [tag (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
+  (when-some [tag (if (instance? MapEntry from) (.val ^MapEntry from) (when (vector? from) (nth from 1 nil)))]
     (let [caller (nth from 0)
           answer (MapEntry/create tag value)] ; [tag value], in half the bytes
-      (if (and (instance? Ref tag) (instance? Pid caller) (not (transactions/running?)))
-        (Calls/answer caller tag answer)
-        (! (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag caller) answer))))
+      (cond
+        (and (instance? Ref tag) (instance? Pid caller) (not (transactions/running?))) (Calls/answer caller tag answer)
+        (and (instance? Ref tag) (not (.isPlain ^Ref tag))) (! tag answer)
+        (instance? Pid caller) (! caller answer))))
   nil)

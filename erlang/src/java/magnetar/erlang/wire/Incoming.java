@@ -21,8 +21,8 @@ import magnetar.kernel.process.Signal;
 /**
  * Reads the packets of another node as signals: a header with atoms, a control message, and perhaps a payload.
  *
- * <p>What the other node was free to send may be unreadable here: then a message is dropped and told of, and in other
- * signals text stands for a reason. Control messages that this node does not know are dropped in the same way. Everything else
+ * <p>What the other node was free to send may be unreadable here, or be meant for processes of one JVM: then a message is
+ * dropped and told of, and in other signals text stands for a reason. Control messages that this node does not know are dropped in the same way. Everything else
  * that is not as it has to be is a {@link BadPacket}.
  *
  * <p>One thread uses it.
@@ -215,6 +215,10 @@ final class Incoming {
         }
         try {
             Object message = term();
+            if (Requests.isOwn(message)) {
+                dropped.accept(new IllegalArgumentException("The node " + peer.name() + " has sent a message that begins with a keyword of this library."));
+                return null;
+            }
             Ref alias = Requests.answered(message);
             return new Signal.Message(from, alias == null ? to : alias, Requests.incoming(peer, message), null);
         } catch (ExceptionInfo cannot) {

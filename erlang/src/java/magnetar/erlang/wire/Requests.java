@@ -22,6 +22,7 @@ import magnetar.kernel.process.Ref;
  * The behaviours know what to do with the words, and with the answers.
  */
 final class Requests {
+    private static final String LIBRARY = "magnetar";
     private static final Keyword CALL = Keyword.intern("magnetar", "call");
     private static final Keyword CAST = Keyword.intern("magnetar", "cast");
     private static final Keyword EVENT = Keyword.intern("magnetar", "event");
@@ -91,6 +92,16 @@ final class Requests {
 
     // --- from Erlang -------------------------------------------------------------------------------------------------
 
+    /**
+     * True for a message that is a keyword of this library's namespaces, or begins with one: only processes of this JVM speak so
+     * with each other. Servers would take one of another node for their own, such as a request that replaces their state.
+     */
+    static boolean isOwn(Object message) {
+        Object head = message instanceof IPersistentVector v && v.length() > 0 ? v.nth(0) : message;
+        String namespace = head instanceof Keyword k ? k.getNamespace() : null;
+        return namespace != null && (namespace.equals(LIBRARY) || namespace.startsWith(LIBRARY + "."));
+    }
+
     /** The message of the peer as this library has it. */
     static Object incoming(Peer peer, Object message) {
         if (!(message instanceof IPersistentVector v)) {
@@ -112,7 +123,7 @@ final class Requests {
     private static Object request(Peer peer, IPersistentVector message, IPersistentVector from) {
         Object label = message.nth(0);
         Object caller = from.nth(0);
-        if (label == GEN_CALL) {
+        if (label == GEN_CALL && caller instanceof Pid) {
             return Tuple.create(CALL, Tuple.create(caller, Ids.callTag(peer, from.nth(1))), message.nth(2));
         }
         if (label == SYSTEM && caller instanceof Pid) {
