@@ -53,6 +53,7 @@
    [magnetar.gen-event.manager :as manager]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.loop :as server]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.otp.erlang :as otp-erlang]
    [magnetar.impl.otp.host :as host]
@@ -126,19 +127,27 @@
 ;; ---- handlers
 
 (defn- ask
-  "The manager's answer to the request, which is made of what the program called, [operation manager & arguments]."
-  ([called request] (ask called request :infinity nil))
-  ([[operation manager :as called] request timeout options]
-   (if (otp-erlang/there? manager)
-     (erlang/answered request (request/call called manager (erlang/asked (name operation) request) timeout options))
-     (request/call called manager request timeout options))))
+  "The answer of a manager that was found to the request, which is made of what the program called, [operation manager &
+  arguments]."
+  ([called found request] (ask called found request :infinity nil))
+  ([[operation :as called] found request timeout options]
+   (if (otp-erlang/there? found)
+     (erlang/answered request (request/call-found called found (erlang/asked (name operation) request) timeout options))
+     (request/call-found called found request timeout options))))
+
+(defn- find-manager [manager]
+  (request/found "call" manager))
 
 (defn- handler-for
-  "The handler as the manager wants it. One of another node has its code there."
-  [operation manager handler]
-  (if (otp-erlang/there? manager)
+  "The handler as the manager that was found wants it. One of Erlang has its code there."
+  [operation found handler]
+  (if (or (nil? found) (otp-erlang/there? found))
     handler
     (handlers/spec operation handler)))
+
+(defn- add [[operation manager handler argument :as called] supervisor]
+  (let [found (find-manager manager)]
+    (ask called found [:add-handler (handler-for (name operation) found handler) argument supervisor])))
 
 (defn add-handler
   "Adds a handler to a manager and returns the outcome of its init.
@@ -162,7 +171,7 @@
   Erlang: gen_event:add_handler/3."
   {:erlang "gen_event:add_handler/3"}
   [manager handler argument]
-  (ask [`add-handler manager handler argument] [:add-handler (handler-for "add-handler" manager handler) argument nil]))
+  (add [`add-handler manager handler argument] nil))
 
 (defn add-sup-handler
   "Adds a handler that is supervised by this process.
@@ -184,11 +193,13 @@
   Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
   [manager handler argument]
-  (ask [`add-sup-handler manager handler argument] [:add-handler (handler-for "add-sup-handler" manager handler) argument (actor/self)]))
+  (add [`add-sup-handler manager handler argument] (actor/self)))
 
 (defn- swap [[operation manager old old-argument new new-argument :as called] supervisor]
-  (let [operation (name operation)]
-    (ask called [:swap-handler (handlers/known-by operation old) old-argument (handler-for operation manager new) new-argument supervisor])))
+  (let [operation (name operation)
+        known-by (handlers/known-by operation old)
+        found (find-manager manager)]
+    (ask called found [:swap-handler known-by old-argument (handler-for operation found new) new-argument supervisor])))
 
 (defn swap-handler
   "Removes an old handler and adds a new one that takes over.
@@ -238,7 +249,8 @@
   Erlang: gen_event:delete_handler/3."
   {:erlang "gen_event:delete_handler/3"}
   [manager handler argument]
-  (ask [`delete-handler manager handler argument] [:delete-handler (handlers/known-by "delete-handler" handler) argument]))
+  (let [known-by (handlers/known-by "delete-handler" handler)]
+    (ask [`delete-handler manager handler argument] (find-manager manager) [:delete-handler known-by argument])))
 
 (defn which-handlers
   "Returns what the handlers of a manager are known by, the one added last first.
@@ -250,7 +262,7 @@
   Erlang: gen_event:which_handlers/1."
   {:erlang "gen_event:which_handlers/1"}
   [manager]
-  (ask [`which-handlers manager] [:which-handlers]))
+  (ask [`which-handlers manager] (find-manager manager) [:which-handlers]))
 
 ;; ---- events
 
@@ -268,9 +280,9 @@
   Erlang: gen_event:notify/2."
   {:erlang "gen_event:notify/2"}
   [manager event]
-  (if (otp-erlang/there? manager)
-    (do (! manager [:notify event]) :ok)
-    (request/cast manager event)))
+  (when-some [found (servers/server "cast" manager)]
+    (! found (if (otp-erlang/there? found) [:notify event] [:magnetar/cast event])))
+  :ok)
 
 (defn sync-notify
   "Hands the event to all handlers of a manager, and waits for them.
@@ -290,7 +302,7 @@
   Erlang: gen_event:sync_notify/2."
   {:erlang "gen_event:sync_notify/2"}
   [manager event]
-  (ask [`sync-notify manager event] [:sync-notify event]))
+  (ask [`sync-notify manager event] (find-manager manager) [:sync-notify event]))
 
 ;; ---- ask
 
@@ -321,7 +333,8 @@
   ([manager handler request] (call manager handler request nil))
   ([manager handler request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout :else] options)
-   (ask [`call manager handler request timeout] [:call (handlers/known-by "call" handler) request] timeout options)))
+   (let [known-by (handlers/known-by "call" handler)]
+     (ask [`call manager handler request timeout] (find-manager manager) [:call known-by request] timeout options))))
 
 (defn send-request
   "Sends the request to a handler and returns a handle for its answer.
@@ -336,8 +349,9 @@
   Erlang: gen_event:send_request/3."
   {:erlang "gen_event:send_request/3"}
   [manager handler request]
-  (let [request [:call (handlers/known-by "send-request" handler) request]]
-    (request/send-request manager (cond->> request (otp-erlang/there? manager) (erlang/asked "send-request")))))
+  (let [request [:call (handlers/known-by "send-request" handler) request]
+        found (request/found "send-request" manager)]
+    (request/send-request manager found (cond->> request (otp-erlang/there? found) (erlang/asked "send-request")))))
 
 (defn return
   "Leaves the running callback at any depth, with this value as its return value.

@@ -13,8 +13,9 @@
   "The supervisor's answer to the request, a vector of a word and at most one argument."
   [supervisor [word & args :as request]]
   (let [called (into [(symbol "magnetar.supervisor" (name word)) supervisor] args)
-        call #(request/call called supervisor % :infinity nil)]
-    (if (otp-erlang/there? supervisor)
+        server (request/found "call" supervisor)
+        call #(request/call-found called server % :infinity nil)]
+    (if (otp-erlang/there? server)
       (erlang/answered request (call (erlang/asked called request)))
       (call request))))
 

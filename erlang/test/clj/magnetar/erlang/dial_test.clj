@@ -6,7 +6,9 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.scripted :as scripted :refer [accept control eventually hang-up let-in listen next-control running send-bytes]]
-   [magnetar.gen-server :as gs])
+   [magnetar.gen-event :as ge]
+   [magnetar.gen-server :as gs]
+   [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)
    (java.io DataInputStream)
@@ -138,3 +140,23 @@
       (is (= :next (receive x x)))
       (is (= "c" (asked-next epmd "c@127.0.0.1")))
       (is (= "d" (asked-next epmd "d@127.0.0.1")) "a dial that had begun before has asked by now"))))
+
+(defn- reason-of [f]
+  (try
+    (f)
+    (catch ExceptionInfo e (:reason (ex-data e)))))
+
+(deftest the-address-of-a-supervisor-or-manager-is-looked-up-once
+  (with-epmd
+    (fn [epmd]
+      (let [shelf [:shelf other]]
+        (doseq [f [#(sup/which-children shelf) #(ge/which-handlers shelf) #(ge/add-handler shelf :tally 1) #(ge/swap-handler shelf :tally 1 :sum 2)
+                   #(ge/delete-handler shelf :tally 1) #(ge/call shelf 'tally 1) #(ge/sync-notify shelf :sold)]]
+          (let [asked (future (next-question epmd))]
+            (is (= [:nodedown other] (reason-of f)))
+            (is (= "b" @asked))))
+        (let [asked (future [(next-question epmd) (next-question epmd)])]
+          (is (= :ok (ge/notify shelf :sold)))
+          (is (= [:error [:noconnection shelf]] (gs/receive-response (ge/send-request shelf 'tally 1))))
+          (is (= ["b" "b"] @asked)))
+        (is (= "c" (asked-next epmd "c@127.0.0.1")) "no other question has come before")))))

@@ -60,6 +60,13 @@
   ^Ref [target]
   (watch target nil nil false))
 
+(defn monitor-absent
+  "Watches an address where no process was found, with the alias of an answer. The node of [name node] is not connected again."
+  ^Ref [target]
+  (if (remote? target)
+    (Monitors/monitorUnreachable (LocalProcess/require "monitor") address/nobody target nil Ref$Alias/REPLY_DEMONITOR :noconnection)
+    (watch (when (vector? target) target) :reply-demonitor nil true)))
+
 (defn demonitor
   "Ends the monitor; true if it was active."
   [^Ref ref]

@@ -5,7 +5,6 @@
   (:require
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.nodes :as nodes]
-   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -16,13 +15,10 @@
 (set! *warn-on-reflection* true)
 
 (defn there?
-  "Is the server at the address on a node of Erlang? No address of this node that is a pid or a plain name is looked up."
-  [address]
-  (cond
-    (instance? Pid address) (nodes/erlang? address)
-    (vector? address) (let [found (servers/server "call" address)]
-                        (and (some? found) (nodes/erlang? found)))
-    :else false))
+  "Is the server on a node of Erlang? It is what `magnetar.impl.otp.request/found` has found: an address that is looked up
+  twice may be on no node at first, and then on one of Erlang."
+  [found]
+  (and (some? found) (nodes/erlang? found)))
 
 ;; ---- terms
 

@@ -139,15 +139,20 @@
 
 ;; ---- calls
 
-(defn- find-server
-  "The pid of the server, which is another process than this one; or its RemoteName."
-  [^LocalProcess me operation address message timeout]
-  (let [pid (or (if (instance? Pid address) address (servers/server "call" address))
+(defn- callable
+  "The pid or RemoteName that was found, which has to be another process than this one."
+  [^LocalProcess me found operation address message timeout]
+  (let [pid (or found
                 (throw (failed operation (servers/absent address) address message timeout nil (servers/absent-note address))))]
     (when (.equals (.pid me) pid)
       (throw (failed operation :calling-self address message timeout pid
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
+
+(defn- find-server
+  "The pid of the server, which is another process than this one; or its RemoteName."
+  [me operation address message timeout]
+  (callable me (if (instance? Pid address) address (servers/server "call" address)) operation address message timeout))
 
 (defn- time-out? [end]
   (and (instance? Calls$Failed end) (identical? Calls$Why/TIMEOUT (.why ^Calls$Failed end))))
@@ -206,13 +211,15 @@
       (throw (shed operation address message timeout pid value))
       value)))
 
-(defn- call-here [^LocalProcess me operation address message timeout options nanos]
-  (let [pid (find-server me operation address message timeout)]
-    (cond
-      (instance? RemoteName pid)
-      (value-or-failure me operation pid address message timeout options (Calls/await me (Calls/send me ^RemoteName pid message) nanos))
-      (shedding/sheds? pid) (call-shedding me operation pid address message timeout options nanos)
-      :else (value-or-failure me operation pid address message timeout options (Calls/call me ^Pid pid address message nanos)))))
+(defn- call-at [^LocalProcess me pid operation address message timeout options nanos]
+  (cond
+    (instance? RemoteName pid)
+    (value-or-failure me operation pid address message timeout options (Calls/await me (Calls/send me ^RemoteName pid message) nanos))
+    (shedding/sheds? pid) (call-shedding me operation pid address message timeout options nanos)
+    :else (value-or-failure me operation pid address message timeout options (Calls/call me ^Pid pid address message nanos))))
+
+(defn- call-here [me operation address message timeout options nanos]
+  (call-at me (find-server me operation address message timeout) operation address message timeout options nanos))
 
 (def ^:private gave-up
   "Stands for the :else of a call, whose time-out is no error for the program and one for instruments."
@@ -248,16 +255,21 @@
 (defn- call-in-process [operation address message timeout options nanos]
   (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos)))
 
-(defn- call-instrumented [operation address message timeout options nanos]
+(defn- instrumented
+  "The value of the call that (f options) makes."
+  [operation address message options f]
   (let [begun (Instruments/calls operation address message)]
     (try
-      (let [value (call-in-process operation address message timeout (cond-> options (contains? options :else) (assoc :else gave-up)) nanos)
+      (let [value (f (cond-> options (contains? options :else) (assoc :else gave-up)))
             late? (identical? gave-up value)]
         (.end begun (when late? gave-up))
         (if late? (:else options) value))
       (catch Throwable t
         (.end begun t)
         (throw t)))))
+
+(defn- call-instrumented [operation address message timeout options nanos]
+  (instrumented operation address message options #(call-in-process operation address message timeout % nanos)))
 
 (defn call
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation. The options may have an :else for a call that is not answered in time."
@@ -270,6 +282,26 @@
        (if-some [me (LocalProcess/current)]
          (call-here me operation address message timeout options nanos)
          (call-in-process operation address message timeout options nanos))))))
+
+;; A request whose words depend on the node of the server: the address is looked up once, so that the words are right.
+
+(defn found
+  "The pid or RemoteName of the server at the address, for `call-found` and `send-request`; nil if there is no server."
+  [operation address]
+  (transactions/refuse operation)
+  (servers/server operation address))
+
+(defn call-found
+  "Like `call` of what `found` has found. The operation is [symbol address & arguments]."
+  [[_ address :as operation] server message timeout options]
+  (let [nanos (arguments/nanos :timeout timeout)
+        call (fn [options]
+               (proc-lib/in-process
+                 #(let [me (LocalProcess/current)]
+                    (call-at me (callable me server operation address message timeout) operation address message timeout options nanos))))]
+    (if (Instruments/isOn)
+      (instrumented operation address message options call)
+      (call options))))
 
 ;; ---- casts, and answers to those who call
 
@@ -296,13 +328,17 @@
   (toString [_] (str "request " ref " to " address)))
 
 (defn send-request
-  "Sends the request; what its answer is taken with."
-  [address message]
-  (transactions/refuse "send-request")
-  (let [me (LocalProcess/require "send-request")]
-    (if-some [pid (servers/server "send-request" address)]
-      (Request. (if (instance? RemoteName pid) (Calls/send me ^RemoteName pid message) (Calls/send me ^Pid pid address message)) address)
-      (Request. (monitors/monitor (when (vector? address) address) :reply-demonitor nil) address))))
+  "Sends the request, to what `found` has found if that is given; what its answer is taken with."
+  ([address message]
+   (transactions/refuse "send-request")
+   (LocalProcess/require "send-request")
+   (send-request address (servers/server "send-request" address) message))
+  ([address server message]
+   (let [me (LocalProcess/require "send-request")]
+     (cond
+       (nil? server) (Request. (monitors/monitor-absent address) address)
+       (instance? RemoteName server) (Request. (Calls/send me ^RemoteName server message) address)
+       :else (Request. (Calls/send me ^Pid server address message) address)))))
 
 (defn- check-request ^Request [operation x]
   (when-not (instance? Request x)
