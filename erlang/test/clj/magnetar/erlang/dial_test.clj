@@ -8,6 +8,8 @@
    [magnetar.erlang.scripted :as scripted :refer [accept control eventually hang-up let-in listen next-control running send-bytes]]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
+   [magnetar.net.names :as names]
+   [magnetar.net.transport :as transport]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)
@@ -160,3 +162,17 @@
           (is (= [:error [:noconnection shelf]] (gs/receive-response (ge/send-request shelf 'tally 1))))
           (is (= ["b" "b"] @asked)))
         (is (= "c" (asked-next epmd "c@127.0.0.1")) "no other question has come before")))))
+
+(deftest the-name-of-a-host-is-looked-up-as-names-of-sockets-are
+  (let [hosts (atom [])]
+    (running {} (atom [])
+      (fn []
+        (with-open [server (listen)]
+          (with-redefs [names/addresses (fn [_ host _] (swap! hosts conj host) [(.getInetAddress server)])]
+            (let [connected? (future (erlang/connect "b@shelf.invalid" {:port (.getLocalPort server)}))
+                  peer (let-in (accept server) "b@shelf.invalid")]
+              (is (true? @connected?))
+              (hang-up peer)))
+          (with-redefs [names/addresses (fn [& _] ::transport/timeout)]
+            (is (false? (erlang/connect "c@shelf.invalid" {:port 9100})))))))
+    (is (= ["shelf.invalid"] @hosts))))

@@ -9,13 +9,17 @@
    [magnetar.erlang.impl.watchers :as watchers]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
+   [magnetar.net.names :as names]
+   [magnetar.net.transport :as transport]
    [magnetar.scope :as scope])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io IOException)
    (java.net InetAddress)
    (java.util.concurrent CompletableFuture)
-   (java.util.function BiConsumer)
+   (java.util.function BiConsumer BiFunction)
    (magnetar.erlang.wire Links Node Settings)))
 
 (set! *warn-on-reflection* true)
@@ -38,9 +42,20 @@
         codec (etf/codec {:extensions false :nil nil-as :max-size max-size :identities (.identities links)})]
     {:links links :codec codec :places places :node (Node. settings links codec)}))
 
+(defn- address-of
+  "The first address of the host; nil if none is found in so many ns."
+  [host nanos]
+  (try
+    (let [found (names/addresses "connect" host (clock/deadline nanos))]
+      (when-not (= ::transport/timeout found)
+        (first found)))
+    (catch ExceptionInfo e
+      (when-not (= :magnetar/unknown-host (:magnetar/reason (ex-data e)))
+        (throw e)))))
+
 (defn- open [^Node node]
   (try
-    (.open node)
+    (.open node (reify BiFunction (apply [_ host nanos] (address-of host nanos))))
     (catch IOException e (actor/exit [:not-started (ex-message e)]))))
 
 (defn- close [^Node node]

@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
 import javax.net.ssl.SSLException;
 import magnetar.etf.Codec;
 import magnetar.kernel.park.Latch;
@@ -58,6 +59,7 @@ public final class Node {
     private final CountDownLatch gone = new CountDownLatch(1);
 
     // Written by open.
+    private BiFunction<String, Long, InetAddress> resolver;
     private ServerSocket listener;
     private Epmd registration;
     private Thread ticker;
@@ -83,9 +85,12 @@ public final class Node {
     /**
      * Names this JVM, listens, and registers with EPMD. Waits until a node that was open before has ended.
      *
+     * @param hosts from the name of a host, and a limit in ns, to its address; null if none is found. Called by virtual threads,
+     *     so its look-up has to be on another thread: the resolver of the JDK holds the carrier
      * @throws IOException if that is not possible. Then {@link #close} has to be called nonetheless
      */
-    public void open() throws IOException, InterruptedException {
+    public void open(BiFunction<String, Long, InetAddress> hosts) throws IOException, InterruptedException {
+        resolver = hosts; // before a signal finds this node
         awaitPredecessor();
         if (!Peers.setName(own.name(), this)) {
             throw new IOException("This JVM is the node " + Peers.name() + " already.");
@@ -286,8 +291,11 @@ public final class Node {
     }
 
     private InetSocketAddress place(String name, int port, long deadline) throws IOException {
-        String host = Settings.host(name);
-        if (own.tls() == null && !own.insecure() && !InetAddress.getByName(host).isLoopbackAddress()) {
+        InetAddress host = resolver.apply(Settings.host(name), deadline - System.nanoTime());
+        if (host == null) {
+            return null;
+        }
+        if (own.tls() == null && !own.insecure() && !host.isLoopbackAddress()) {
             throw new Refused("It is on another machine, and this node has neither :tls nor :insecure.");
         }
         int found = port;
