@@ -21,7 +21,8 @@
    [magnetar.task.supervisor :as task-supervisor]
    [magnetar.timer :as timer])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (magnetar TimeoutException)))
 
 (set! *warn-on-reflection* true)
 
@@ -441,6 +442,14 @@
       (run! #(! pid %) malformed)
       (is (= :still (asks pid)) "while it keeps a log")
       (gs/stop pid))))
+
+(deftest a-late-call-is-worded-beside-malformed-requests
+  (let [[_ pid] (gs/start patient 0)]
+    (sys/suspend pid)
+    (run! #(! pid %) [[:magnetar/call :x :y] [:magnetar/call [1] :y]])
+    (is (re-find #"yours is number 3" (ex-message (is (thrown? TimeoutException (gs/call pid :still {:timeout 0}))))))
+    (sys/resume pid)
+    (gs/stop pid)))
 
 (deftest an-answer-goes-to-a-process-or-nowhere
   (let [[_ pid] (gs/start patient 0)

@@ -177,7 +177,9 @@
 (defn request?
   "Is the message the request with this reference?"
   [ref message]
-  (and (vector? message) (= 3 (count message)) (= :magnetar/call (nth message 0)) (identical? ref (nth (nth message 1) 1))))
+  (and (vector? message) (= 3 (count message)) (= :magnetar/call (nth message 0))
+       (let [from (nth message 1)] ; another node may send anything
+         (and (vector? from) (identical? ref (nth from 1 nil))))))
 
 ;; A server answers with a [ref value] of two entries in one object. This is for a vector that a process has sent by hand.
 (defn- reply? [ref message]

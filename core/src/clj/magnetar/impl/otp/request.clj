@@ -74,7 +74,7 @@
 (defn- in-words [message]
   (let [[word a b] (when (vector? message) message)]
     (case word
-      :magnetar/call (str "the call " (codec/text b) " of " (first a))
+      :magnetar/call (str "the call " (codec/text b) " of " (if (vector? a) (first a) (codec/text a)))
       :magnetar/cast (str "the cast " (codec/text a))
       (str "the message " (codec/text message)))))
 
