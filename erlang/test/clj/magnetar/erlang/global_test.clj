@@ -161,7 +161,7 @@
           (is (= () operations) "b sorts before m")
           (is (actor/alive? own))
           (cast-to peer [:new_nodes other (list [:insert [:orders prices exit-method]] [:delete :stock] [:else 1]) () () ()])
-          (is (eventually #(= "b@127.0.0.1" (actor/node (global/whereis-name :orders)))))
+          (is (eventually #(= "b@127.0.0.1" (some-> (global/whereis-name :orders) actor/node))))
           (is (eventually #(nil? (global/whereis-name :stock)))))))
     (ended own other-one)))
 
