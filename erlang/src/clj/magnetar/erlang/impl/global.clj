@@ -29,11 +29,10 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
   (:import
-   (clojure.lang MapEntry)
    (java.util.concurrent CompletableFuture)
    (java.util.function BiConsumer)
    (magnetar.erlang.wire Node Settings)
-   (magnetar.kernel.process Peers Pid Ref Send)))
+   (magnetar.kernel.process Peers Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -50,12 +49,6 @@
 
 (defn- cast-to [node message]
   (inform node [:magnetar/cast message]))
-
-(defn- answer
-  "Answers a call as `gs/reply` does, and waits for nothing."
-  [[pid tag] value]
-  (when (and (instance? Pid pid) (some? tag))
-    (Send/signal (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag pid) (MapEntry/create tag value))))
 
 (defn- understood
   "The items that have the form. The others are left out and reported."
@@ -325,7 +318,7 @@
     state
     (let [left (unsynced state)
           {done false waiting true} (group-by #(boolean (some left (second %))) syncs)]
-      (run! #(answer (first %) :ok) done)
+      (run! #(connections/reply (first %) :ok) done)
       (assoc state :syncs (vec waiting)))))
 
 ;; ---- messages
@@ -491,7 +484,7 @@
    :handle-call (fn [request from state]
                   (let [[value state] (guarded #(call state request from) [[:error :notsup] state])]
                     (when (some? value)
-                      (answer from value))
+                      (connections/reply from value))
                     [:noreply (answer-syncs state)]))
    :handle-cast (fn [message state]
                   [:noreply (answer-syncs (guarded #(if (vector? message) (handle-cast state message) state) state))])
