@@ -158,7 +158,8 @@
               [:nodeup] [:nodeup :x] [:nodedown :x] [:changed] [:EXIT their-pid :why] [their-pid] [their-pid :nothing] [their-pid []]
               [their-pid [:call]] [their-pid [:call 1 2 3 4]] [their-pid [:sbcast]] [their-pid [:send]] [:io_request] [:io_request 1 2 3]
               [:io_request their-pid 7 :nothing] [:io_request their-pid 7 [:put_chars 1 2 3 4]] [:discover] [:discover 1] [:join] [:join their-pid]
-              [:join their-pid 1 2] [:leave their-pid] [:leave their-pid 1 2] [:leave their-pid their-pid '(1)]]})
+              [:join their-pid 1 2] [:leave their-pid] [:leave their-pid 1 2] [:leave their-pid their-pid '(1)]
+              [:$gen_call] [:$gen_call 1 2] [:$gen_call [:nobody 1] :x] [:system] [:system 1 2] [:system [:nobody 1] :get_state]]})
 
 (deftest no-message-ends-a-service
   (failures-of
