@@ -256,7 +256,7 @@
           (is (true? (erlang/connect b-name)))
           (is (= :ok (global/sync)))
           (is (= "ok" (ask b "global:sync()")))
-          (is (= [kept kept name] (map #(actor/node (global/whereis-name %)) [:exit :notify :fine])))
+          (is (= [kept kept name] (map #(some-> (global/whereis-name %) actor/node) [:exit :notify :fine])))
           (is (= [(quoted kept) (quoted kept) (quoted name)] (map #(node-of b %) ["exit" "notify" "fine"])))
           (is (= [nil "none"] [(global/whereis-name :both) (node-of b "both")]))
           (if (= kept b-name)

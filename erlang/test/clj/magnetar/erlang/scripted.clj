@@ -330,6 +330,7 @@
      (fn [all]
        (let [[how :as started] (erlang/start (merge {:name "m@127.0.0.1" :cookie cookie :epmd false} options))]
          (assert (= :ok how) (pr-str started))
+         (add-watch all ::lines (fn [_ _ _ now] (reset! lines now)))
          (try
            (f)
            (finally

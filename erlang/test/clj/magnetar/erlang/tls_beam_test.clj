@@ -67,6 +67,7 @@
             (is (false? (erlang/connect "d@localhost")))
             (finally (end-beam c))))
         (is (= [] (erlang/nodes)))
-        (is (some? b))))
+        (is (some? b))
+        (is (eventually #(= 4 (count @lines))) (pr-str @lines))))
     (when-not (beam/missing)
       (is (= 4 (count @lines)) (pr-str @lines)))))

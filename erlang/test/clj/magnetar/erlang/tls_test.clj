@@ -46,6 +46,7 @@
     (running {:tls (files "server")} lines
       (fn []
         (is (true? (f)))
+        (is (scripted/eventually #(seq @lines)) "TLS closes the connection before the node hears of it")
         (is (= [] (erlang/nodes)))))
     (mapv #(-> % (str/replace #"/[\d.]+:\d+" "it") (str/replace #"failed: .*" "failed")) @lines)))
 

@@ -66,6 +66,7 @@ final class Link {
     private int silent;
 
     private final CompletableFuture<Boolean> up = new CompletableFuture<>();
+    private volatile boolean sends; // signals can be sent
     private volatile boolean closed;
 
     /**
@@ -110,7 +111,7 @@ final class Link {
     }
 
     boolean isUp() {
-        return !closed && up.getNow(false);
+        return !closed && sends;
     }
 
     /** True from the moment on when it ends. */
@@ -129,8 +130,9 @@ final class Link {
             links.put(connection, this);
             peer.connect(links, connection);
             Thread.ofVirtual().name("magnetar-erlang-writer").start(this::write);
-            up.complete(true);
+            sends = true;
             links.tellUp(this);
+            up.complete(true); // who waits for that finds the watchers told
             read();
         } catch (IOException e) {
             // The other node has ended, or this side has closed the socket.
