@@ -192,11 +192,13 @@
               (let [peer (join other)]
                 (is (= [own-user own-rex] (map actor/whereis [:user :rex])))
                 (is (not= own-user (connections/user)))
-                (actor/spawn #(erlang/spawn other :stock :watch []))
-                (let [[[_ ref from leader]] (next-control peer)]
+                (let [started (promise)
+                      _ (actor/spawn #(deliver started (erlang/spawn other :stock :watch [])))
+                      [[_ ref from leader]] (next-control peer)]
                   (control peer [22 their-pid leader] [:io_request their-pid 7 [:put_chars :unicode "tea"]])
                   (is (= [:io_reply 7 :ok] (second (next-control peer))))
-                  (control peer [31 ref from 0 (pid other 40)]))
+                  (control peer [31 ref from 0 (pid other 40)])
+                  (is (= other (actor/node (deref started scripted/limit-ms nil)))))
                 (hang-up peer)))))
         (run! #(actor/exit % :kill) [own-user own-rex])))
     (is (= "tea" (str out)))
