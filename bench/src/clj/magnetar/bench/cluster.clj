@@ -130,7 +130,7 @@
                 :peers (vec (keep programs/version ["Erlang"])))
      :settings {:quick quick
                 :rounds rounds
-                :flags [(str "JVMs: " (str/join " " rounds/flags)) "ours: those of kernel/java.options too, as bin/magnetar gives them"]
+                :flags [(str "JVMs: " (str/join " " rounds/flags)) "ours: the ones of kernel/java.options too, as bin/magnetar gives them"]
                 :busy-before-a-piece-of-work-at-most (reduce max (map :busy found))}
      :rounds (mapv #(dissoc % :busy) found)
      :kills (kills pairs n-kills)}))

@@ -21,7 +21,7 @@
     net))
 
 (defn- serve
-  "A process with the name :there, which sends its pid to who asks, and ends with the reason that it gets."
+  "A process with the name :there, which sends its pid to a process that asks, and ends with the reason that it gets."
   []
   (actor/register :there (self))
   (loop []

@@ -46,7 +46,7 @@
 ;; ---- to a manager here
 
 (defn index-of
-  "Where the handler is that Erlang means; nil if there is none."
+  "Where the handler is that Erlang means; nil if it is not there."
   [handlers x]
   (first (keep-indexed (fn [at {:keys [known-by]}] (when (= x (erlang/term known-by)) at)) handlers)))
 

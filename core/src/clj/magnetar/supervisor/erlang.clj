@@ -81,7 +81,7 @@
 ;; ---- requests of Erlang to a supervisor here
 
 (defn own-request
-  "The request of Erlang in the words of this library; nil if there is none for it. No child spec is taken from another node.
+  "The request of Erlang in the words of this library; nil if no words say it. No child spec is taken from another node.
   `template?` says that the children of the supervisor are started with more arguments."
   [word x template?]
   (when-some [own (own-words word)]
@@ -89,7 +89,7 @@
       [own x])))
 
 (def refused
-  "The answer to a request of Erlang for which there is none in this library; nil for other words."
+  "The answer to a request of Erlang that no words of this library say; nil for other words."
   {:start_child [:error [:notsup "A supervisor of this node takes no child spec of another node."]]})
 
 (defn id

@@ -42,8 +42,8 @@
   [peer [verb group pids]]
   (try
     (connections/tell peer (case verb
-                    :join [:join (self) group (list* pids)]
-                    :leave [:leave (self) (list* pids) (list group)]))
+                             :join [:join (self) group (list* pids)]
+                             :leave [:leave (self) (list* pids) (list group)]))
     (catch RuntimeException e
       (reports/report (str "the group " (reports/beginning group) ", of which nodes of Erlang are not told") e))))
 

@@ -62,7 +62,7 @@
 ;; ---- calls
 
 (def ^:private ^:const no-limit
-  "The nanoseconds from which on a time-out is none."
+  "A time-out of so many ns or more never comes."
   (quot Long/MAX_VALUE 2))
 
 (defn- left

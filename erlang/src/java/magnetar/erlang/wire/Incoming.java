@@ -259,7 +259,7 @@ final class Incoming {
         return false;
     }
 
-    /** The new process, or the reason why there is none. */
+    /** The new process, or the reason why it was not started. */
     private Object started(IPersistentVector c) {
         return part(c, 4) instanceof Pid ? theirs(c, 4) : part(c, 4);
     }

@@ -132,7 +132,7 @@ final class Link {
             Thread.ofVirtual().name("magnetar-erlang-writer").start(this::write);
             sends = true;
             links.tellUp(this);
-            up.complete(true); // who waits for that finds the watchers told
+            up.complete(true); // what waits for that finds the watchers told
             read();
         } catch (IOException e) {
             // The other node has ended, or this side has closed the socket.

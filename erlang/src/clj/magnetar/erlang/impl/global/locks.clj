@@ -214,7 +214,7 @@
 ;; ---- the locker
 
 (defn- set-here
-  "The id of the lock that the other locker has set on this node for the two; nil if there is none."
+  "The id of the lock that the other locker has set on this node for the two; nil before it has."
   [other]
   (let [{:keys [requester]} (@(tables/locks) :global)]
     (when (and (sequential? requester) (= #{other (self)} (set requester)))
