@@ -118,7 +118,7 @@
 (deftest nonsense-is-told-in-a-sentence
   (is (str/starts-with? (sentence "--help") "usage: bin/magnetar inspect PID"))
   (doseq [subject ["shop" "" "3.5" "99999999999999999999" "no-such-file"]]
-    (is (= (str "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is " (pr-str subject) ".")
+    (is (= (str "`inspect` wants a process id, as `jps` lists them, or a file with a dump; this is " (pr-str subject) ".")
            (sentence subject))))
   (doseq [pid ["0" "-1" "2147483646" "9999999999"]]
     (is (= (str "There is no process " pid ".") (sentence pid))))

@@ -32,7 +32,7 @@
 (defn id
   "What a pid is on any node."
   [^Pid pid]
-  [(.nodeName pid) (.serial pid) (if (zero? (.node pid)) (Peers/incarnation) (.creation pid))])
+  [(.nodeName pid) (.serial pid) (if (zero? (.node pid)) (Peers/incarnation Peers/CLUSTER) (.creation pid))])
 
 (defn- members-by [groups members]
   (into {} (map (fn [group] [group (frequencies (map id (members group)))])) (groups)))

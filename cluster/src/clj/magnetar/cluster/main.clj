@@ -54,7 +54,7 @@
 (defn- the-only [nodes what]
   (case (count nodes)
     1 (ffirst nodes)
-    0 (outside/refuse "No program that runs with --node " what " is here. Name the number of a process, as `jps` lists them.")
+    0 (outside/refuse "No program that runs with --node " what " is here. Name a process id, as `jps` lists them.")
     (outside/refuse "Several programs run with --node " what ": " (listed nodes) ". Name one of them.")))
 
 (defn- process-id
@@ -64,7 +64,7 @@
     (nil? subject) (the-only (nodes-here) "NAME")
     (parse-long subject) (parse-long subject)
     (str/includes? subject "@") (the-only (filter #(= subject (second %)) (nodes-here)) subject)
-    :else (outside/refuse "`cluster` wants the number of a process, as `jps` lists them, or the name of a node; this is " (pr-str subject) ".")))
+    :else (outside/refuse "`cluster` wants a process id, as `jps` lists them, or the name of a node; this is " (pr-str subject) ".")))
 
 ;; ---- status
 
@@ -165,7 +165,7 @@
     leave   has the node leave the cluster, as `magnetar.cluster/stop` does. The program goes on
     stop    has it leave, and then ends the program as SIGTERM does
 
-  The second one is the number of a process, or the name of a node that `bin/magnetar run --node` has started
+  The second one is a process id, or the name of a node that `bin/magnetar run --node` has started
   on this machine. Without it, the only such node is asked.
 
   The exit code is 0. If the program does not answer, or is in no cluster, it is 2, after a sentence on

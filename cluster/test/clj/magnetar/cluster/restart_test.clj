@@ -45,26 +45,33 @@
      :reached-by-itself (asked now [:tell now (self)])
      :old-reached-by-itself (asked now [:tell before (self)])}))
 
+(defn- restarted
+  "What a finds out after b has left and joined again. `at-b` is called on b while it is in the cluster."
+  [at-b]
+  (mt/simulate {:seed 1}
+    (let [net (mt/network)
+          before (atom nil)]
+      (run! #(start net %) [:a :b])
+      (connected :a :b)
+      (run-on :b echo)
+      (mt/on-node :b at-b)
+      (mt/on-node :a (in-process #(do (reset! before (pid-of-echo)) nil)))
+      (mt/on-node :b cluster/stop)
+      (join net :b)
+      (connected :a :b)
+      (mt/on-node :a (in-process #(seen-from-a @before))))))
+
 (deftest pids-of-before-are-of-a-dead-node
-  (is (= {:same-pid false
-          :node "b@sim"
-          :monitor :noconnection
-          :old-answers :nothing
-          :new-is-itself true
-          :old-is-itself false
-          :reached-by-itself :came-back
-          :old-reached-by-itself :nothing}
-         (mt/simulate {:seed 1}
-           (let [net (mt/network)]
-             (run! #(start net %) [:a :b])
-             (connected :a :b)
-             (run-on :b echo)
-             (let [before (atom nil)]
-               (mt/on-node :a (in-process #(do (reset! before (pid-of-echo)) nil)))
-               (mt/on-node :b cluster/stop)
-               (join net :b)
-               (connected :a :b)
-               (mt/on-node :a (in-process #(seen-from-a @before)))))))))
+  (doseq [at-b [(constantly nil) #(Peers/setName "b@sim" :erlang)]] ; which keeps the name over the restart
+    (is (= {:same-pid false
+            :node "b@sim"
+            :monitor :noconnection
+            :old-answers :nothing
+            :new-is-itself true
+            :old-is-itself false
+            :reached-by-itself :came-back
+            :old-reached-by-itself :nothing}
+           (restarted at-b)))))
 
 (defn- watch-echo
   "Adds to the atom what a monitor of :echo of b says."

@@ -21,7 +21,7 @@
 (def ^:private ^Streams streams (Streams. (constantly nil)))
 
 (defn- codec [options]
-  (etf/codec (merge {:identities (.identities streams) :max-size largest} options)))
+  (etf/codec (merge {:identities (.identities streams (Peers/incarnation)) :max-size largest} options)))
 
 (defn- consumer ^Consumer [f]
   (reify Consumer (accept [_ x] (f x))))

@@ -84,7 +84,7 @@
   (let [[subject view & more] (remove #{"--nodes"} words)]
     (when (some #{"--nodes"} words)
       (when (or more (not (contains? #{nil "tree"} view)) (nil? (some-> subject parse-long)))
-        (outside/refuse "`--nodes` goes with the number of a process, and the view tree or none.\n" usage))
+        (outside/refuse "`--nodes` goes with a process id, and the view tree or none.\n" usage))
       true)))
 
 ;; ---- what is printed
@@ -116,7 +116,7 @@
         [answer before] (cond
                           pid (of-program pid question about)
                           (and (seq subject) (.exists (File. ^String subject))) (of-file subject question view)
-                          :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
+                          :else (outside/refuse "`inspect` wants a process id, as `jps` lists them, or a file with a dump; this is "
                                                 (pr-str subject) "."))]
     (cond->> (lines-of view before answer) before (cons before))))
 
@@ -129,7 +129,7 @@
 (defn -main
   "Prints what a program does, or what a dump says, and ends this JVM.
 
-  The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
+  The first argument is a process id, or a file with a dump as `magnetar.inspect/analyze` reads it.
   The second one is a view: deadlocks, stuck, tree, restarts, mailboxes, top, leaks, or dump, which is EDN.
   Without it, deadlocks, stuck, restarts and tree are printed. The third one, after stuck, is the name of a
   process, fiber or thread, as the tree prints it: then only what those with that name wait for is printed.

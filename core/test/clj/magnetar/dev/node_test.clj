@@ -117,11 +117,11 @@ Process " (pid a) " has ended.") (asked "cluster" "stop" name)))
     "usage: bin/magnetar cluster status|leave|stop [PID|NODE]" ["cluster" "start" "1"]
     "usage: bin/magnetar cluster status|leave|stop [PID|NODE]" ["cluster" "status" "1" "2"]
     "There is no process 2147483646." ["cluster" "stop" "2147483646"]
-    "No program that runs with --node no@such is here. Name the number of a process, as `jps` lists them." ["cluster" "leave" "no@such"]
-    "`cluster` wants the number of a process, as `jps` lists them, or the name of a node; this is \"till\"." ["cluster" "status" "till"])
+    "No program that runs with --node no@such is here. Name a process id, as `jps` lists them." ["cluster" "leave" "no@such"]
+    "`cluster` wants a process id, as `jps` lists them, or the name of a node; this is \"till\"." ["cluster" "status" "till"])
   (let [[exit err] (asked "inspect" "1" "top" "--nodes")]
     (is (= 2 exit))
-    (is (str/starts-with? err "`--nodes` goes with the number of a process, and the view tree or none.\nusage: "))))
+    (is (str/starts-with? err "`--nodes` goes with a process id, and the view tree or none.\nusage: "))))
 
 (deftest nodes-use-the-certificates-of-files
   (let [folder (temporary-folder)

@@ -258,7 +258,8 @@
 
 (defn- template [{:keys [network name cookie versions limit largest extensions max-atoms spawnable notify]} self-member]
   (let [streams (Streams. (work-of spawnable))
-        codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams)})
+        creation (Peers/incarnation Peers/CLUSTER)
+        codec (etf/codec {:extensions extensions :max-size largest :max-atoms max-atoms :identities (.identities streams creation)})
         refused (atom {})]
     (status/keep-streams streams codec refused)
     {:network network
@@ -272,7 +273,7 @@
      :limit limit
      :largest largest
      :codec codec
-     :mine {:name name :creation (Peers/incarnation) :versions versions}}))
+     :mine {:name name :creation creation :versions versions}}))
 
 (defn- join
   "Joins the network; exits with a sentence if that is not possible."

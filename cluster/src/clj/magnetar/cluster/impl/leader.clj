@@ -350,7 +350,7 @@
     (stepped state [:tick (reached state)])))
 
 (defn- init [{:keys [name policy lease-ms] :or {lease-ms default-lease-ms policy {:kind :keep-majority}}}]
-  (let [core (agreement/initial [name (Peers/incarnation)] policy (clock/nanos lease-ms) (clock/now))
+  (let [core (agreement/initial [name (Peers/incarnation Peers/CLUSTER)] policy (clock/nanos lease-ms) (clock/now))
         state {:core core :servers {} :watches {} :keepers {} :running {} :reported {}}]
     (publish state)
     (tick-later state)

@@ -22,10 +22,12 @@ final class ProcessIds implements Identities {
     private static final int WORDS = 5;
 
     private final Transport transport;
+    private final long incarnation;
 
     /** Processes of nodes that are not known yet will be reached by the transport. */
-    ProcessIds(Transport transport) {
+    ProcessIds(Transport transport, long incarnation) {
         this.transport = transport;
+        this.incarnation = incarnation;
     }
 
     // --- writing -----------------------------------------------------------------------------------------------------
@@ -35,16 +37,16 @@ final class ProcessIds implements Identities {
         return value instanceof Pid pid ? term(pid) : value instanceof Ref ref ? term(ref) : null;
     }
 
-    private static magnetar.etf.Pid term(Pid pid) {
+    private magnetar.etf.Pid term(Pid pid) {
         boolean own = pid.node() == 0;
         if (own) {
             Exports.pid(pid);
         }
         long serial = pid.serial();
-        return new magnetar.etf.Pid(nodeOf(pid), low(serial), high(serial), own ? Peers.incarnation() : pid.creation());
+        return new magnetar.etf.Pid(nodeOf(pid), low(serial), high(serial), own ? incarnation : pid.creation());
     }
 
-    private static Reference term(Ref ref) {
+    private Reference term(Ref ref) {
         boolean own = ref.creation() == Peers.creation();
         boolean address = own ? Exports.ref(ref) : !ref.isPlain();
         if (own && ref.maker() != null) {
@@ -52,7 +54,7 @@ final class ProcessIds implements Identities {
         }
         long maker = ref.maker() == null ? 0 : ref.maker().serial();
         long id = ref.id();
-        long creation = own ? Peers.incarnation() : ref.creation();
+        long creation = own ? incarnation : ref.creation();
         return new Reference(own ? Peers.name() : nodeOf(ref.maker()), creation, (int) id, (int) (id >>> 32), (int) maker,
                 (int) (maker >>> 32), address ? 1 : 0);
     }
@@ -100,8 +102,8 @@ final class ProcessIds implements Identities {
         return ref.word(index) & 0xffffffffL;
     }
 
-    private static boolean isOwn(String node, long creation) {
-        return creation == Peers.incarnation() && node.equals(Peers.name());
+    private boolean isOwn(String node, long creation) {
+        return creation == incarnation && node.equals(Peers.name());
     }
 
     private Peer peer(String node, long creation) {

@@ -25,9 +25,9 @@ public final class Streams implements Transport {
         this.work = work;
     }
 
-    /** How the codec of the streams writes pids and references. */
-    public Identities identities() {
-        return new ProcessIds(this);
+    /** How the codec of the streams writes pids and references of the node, which others know by this incarnation. */
+    public Identities identities(long incarnation) {
+        return new ProcessIds(this, incarnation);
     }
 
     /** Begins a connection to the node over the stream. */

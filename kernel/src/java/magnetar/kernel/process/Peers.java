@@ -5,7 +5,6 @@ import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -29,11 +28,15 @@ import magnetar.kernel.fiber.PerEnvironment;
  * </ol>
  *
  * <p>A node that loses its name and gets one again is another node for the others, as in Erlang. Pids and references of
- * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}.
+ * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}. A user that
+ * takes a name which others have already has an incarnation of its own.
  */
 public final class Peers {
     /** The name of a node that is not part of a cluster. */
     public static final String NO_NAME = "nonode@nohost";
+
+    /** The user of the name that a cluster is. */
+    public static final Object CLUSTER = "cluster";
 
     private static final PerEnvironment<Peers> PEERS = PerEnvironment.of(Peers::new);
 
@@ -46,7 +49,7 @@ public final class Peers {
     private final List<Transport> dialers = new CopyOnWriteArrayList<>();
 
     // Guarded by its lock.
-    private final Set<Object> users = new HashSet<>(); // of the name
+    private final Map<Object, Long> users = new HashMap<>(); // of the name: the incarnation of each
     private final Map<String, Name> names = new HashMap<>();
     private final LinkedHashSet<String> unused = new LinkedHashSet<>(); // names without a peer, the oldest first
     private int lastNumber;
@@ -106,22 +109,26 @@ public final class Peers {
             if (!here.users.isEmpty() && !here.name.equals(wanted)) {
                 return false;
             }
-            here.users.add(user);
+            here.users.computeIfAbsent(user, u -> here.users.isEmpty() ? here.incarnation : fresh());
             here.name = wanted;
             return true;
         }
     }
 
-    /** The same, for a node whose name has one user. */
+    /** The same, for {@link #CLUSTER}. */
     public static boolean setName(String wanted) {
-        return setName(wanted, NO_NAME);
+        return setName(wanted, CLUSTER);
     }
 
     private void release(Object user) {
-        if (users.remove(user) && users.isEmpty()) {
-            incarnation = Environment.current().seed() >>> 33; // 31 bits, as creations have
+        if (users.remove(user) != null && users.isEmpty()) {
+            incarnation = fresh();
             name = NO_NAME;
         }
+    }
+
+    private static long fresh() {
+        return Environment.current().seed() >>> 33; // 31 bits, as creations have
     }
 
     /** The creation of this node, which its pids and references have. */
@@ -132,6 +139,14 @@ public final class Peers {
     /** The creation that others know, since this node has its name. */
     public static long incarnation() {
         return current().incarnation;
+    }
+
+    /** The same, since this user has the name: another one each time, also if other users have kept the name meanwhile. */
+    public static long incarnation(Object user) {
+        Peers here = current();
+        synchronized (here) {
+            return here.users.getOrDefault(user, here.incarnation);
+        }
     }
 
     // --- others ------------------------------------------------------------------------------------------------------
