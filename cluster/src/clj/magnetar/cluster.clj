@@ -31,7 +31,6 @@
   Erlang: net_kernel, and the functions of the module erlang about nodes. JGroups carries the frames."
   (:refer-clojure :exclude [spawn])
   (:require
-   [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.actor :as actor]
    [magnetar.cluster.impl.hub :as hub]
@@ -41,6 +40,7 @@
    [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.node-options :as node-options]
    [magnetar.impl.runtime]
    [magnetar.net.contexts :as contexts])
   (:import
@@ -58,34 +58,21 @@
    :split-brain])
 
 (defn- bad [option wanted x]
-  (arguments/misuse :magnetar/bad-option
-                    (str "`cluster/start`: " option " is " wanted "; this is " (arguments/show x) ".")
-                    {:path [option] :value x}))
-
-(defn- check [option good? wanted options]
-  (when-some [x (options option)]
-    (when-not (good? x)
-      (bad option wanted x))))
-
-(defn- name? [x]
-  (and (string? x) (re-matches #"[^\s@]{1,100}@[^\s@]{1,150}" x)))
+  (node-options/bad "cluster/start" option wanted x))
 
 (defn- duration-pair? [{:keys [after every] :as x}]
   (and (map? x) (pos-int? after) (pos-int? every)))
 
-(defn- check-options [options]
-  (arguments/options "cluster/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
-  (when-not (name? (:name options))
-    (bad :name "a string name@host" (:name options)))
-  (check :cluster string? "a string" options)
-  (check :peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port" options)
-  (check :dns string? "a name of DNS" options)
-  (check :insecure boolean? "true or false" options)
-  (check :tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
-  (check :detect duration-pair? "{:after ms :every ms}" options)
-  (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
-  (check :buffer pos-int? "a number of bytes" options)
-  (check :network #(instance? Network %) "a Network of the kernel" options))
+(def ^:private checks
+  [[:cluster string? "a string"]
+   [:peers #(and (sequential? %) (every? string? %)) "a list of addresses host:port"]
+   [:dns string? "a name of DNS"]
+   [:insecure boolean? "true or false"]
+   [:tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext"]
+   [:detect duration-pair? "{:after ms :every ms}"]
+   [:spawnable #(and (set? %) (every? var? %)) "a set of vars"]
+   [:buffer pos-int? "a number of bytes"]
+   [:network #(instance? Network %) "a Network of the kernel"]])
 
 (defn- split-brain
   "The policy and the lease, of a keyword or a map."
@@ -112,13 +99,12 @@
         (bad option "an address host:port whose host is known here" text)
         address))))
 
-(defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
-  (cond
-    (and cookie cookie-file) (bad :cookie "not given beside :cookie-file" "both")
-    (string? cookie) (Cookie/of cookie)
-    cookie (bad :cookie "a string" "something else")
-    (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
-    :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
+(defn- cookie ^Cookie [options]
+  (node-options/cookie "cluster/start" options
+    {:of #(Cookie/of %)
+     :most 4096
+     :how-to-make #(str "make one that all nodes share, as by `(umask 077; openssl rand -hex 32 > " % ")`")
+     :refusal #(str "is empty, or has fewer than " Cookie/MIN_LENGTH " bytes: fill it, as by `openssl rand -hex 32 > " % "`")}))
 
 (defn- advertised ^InetSocketAddress [text]
   (let [address (socket-address :advertise text)]
@@ -144,7 +130,7 @@
 (defn- prepared
   "The options of the server."
   [{:keys [name spawnable extensions buffer network] :as options}]
-  (check-options options)
+  (node-options/check "cluster/start" known checks options)
   (let [split-brain (split-brain (:split-brain options :keep-majority))
         cookie (cookie options)]
     (cond-> (merge {:name name

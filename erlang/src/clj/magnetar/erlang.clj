@@ -25,13 +25,13 @@
   Erlang: net_kernel, and the functions of the module erlang about nodes."
   (:refer-clojure :exclude [cast])
   (:require
-   [clojure.java.io :as io]
    [magnetar.actor :as actor]
    [magnetar.erlang.impl.functions :as functions]
    [magnetar.erlang.impl.node :as node]
    [magnetar.erlang.impl.remote :as remote]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.node-options :as node-options]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.net.contexts :as contexts]
@@ -49,17 +49,7 @@
   [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil :spawnable])
 
 (defn- bad [option wanted x]
-  (arguments/misuse :magnetar/bad-option
-                    (str "`erlang/start`: " option " is " wanted "; this is " (arguments/show x) ".")
-                    {:path [option] :value x}))
-
-(defn- check [option good? wanted options]
-  (when-some [x (options option)]
-    (when-not (good? x)
-      (bad option wanted x))))
-
-(defn- name? [x]
-  (and (string? x) (Settings/isName x)))
+  (node-options/bad "erlang/start" option wanted x))
 
 (defn- port? [x]
   (and (int? x) (<= 0 (long x) 65535)))
@@ -67,27 +57,24 @@
 (defn- positive-int? [x]
   (and (int? x) (<= 1 (long x) Integer/MAX_VALUE)))
 
-(defn- check-options [options]
-  (arguments/options "erlang/start" known (if (map? options) (dissoc options :cookie) options)) ; no error shows the cookie
-  (when-not (name? (:name options))
-    (bad :name "a string name@host" (:name options)))
-  (check :tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext" options)
-  (check :port port? "a port, or 0 for any" options)
-  (check :epmd #(or (false? %) (and (port? %) (pos? (long %)))) "the port of EPMD, or false" options)
-  (check :visible boolean? "true or false" options)
-  (check :insecure boolean? "true or false" options)
-  (check :tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more" options)
-  (check :buffer positive-int? "a number of bytes" options)
-  (check :spawnable #(and (set? %) (every? var? %)) "a set of vars" options)
-  (check :nil #{:nil :undefined} ":nil or :undefined" options))
+(def ^:private checks
+  [[:tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext"]
+   [:bind string? "an address, a string"]
+   [:port port? "a port, or 0 for any"]
+   [:epmd #(or (false? %) (and (port? %) (pos? (long %)))) "the port of EPMD, or false"]
+   [:visible boolean? "true or false"]
+   [:insecure boolean? "true or false"]
+   [:tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more"]
+   [:buffer positive-int? "a number of bytes"]
+   [:spawnable #(and (set? %) (every? var? %)) "a set of vars"]
+   [:nil #{:nil :undefined} ":nil or :undefined"]])
 
-(defn- cookie ^Cookie [{:keys [cookie cookie-file]}]
-  (cond
-    (and cookie cookie-file) (bad :cookie "not given beside :cookie-file" "both")
-    (string? cookie) (Cookie/of cookie)
-    cookie (bad :cookie "a string" "something else")
-    (string? cookie-file) (Cookie/read (.toPath (io/file cookie-file)))
-    :else (bad :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))
+(defn- cookie ^Cookie [options]
+  (node-options/cookie "erlang/start" options
+    {:of #(Cookie/of %)
+     :most 1024 ; more than an atom of 255 characters has
+     :how-to-make #(str "copy the .erlang.cookie of the other nodes, and run `chmod 600 " % "`")
+     :refusal (constantly "holds no cookie: copy the .erlang.cookie of the other nodes")}))
 
 (defn- bind-address ^InetAddress [{:keys [bind tls insecure]}]
   (let [address (try
@@ -112,9 +99,7 @@
 (defn- prepared
   "The options of the server."
   [{:keys [name port tls insecure epmd visible tick buffer] :or {port 0, tick 60000, buffer 1048576} :as options}]
-  (check-options options)
-  (when-not (or (nil? (:bind options)) (string? (:bind options)))
-    (bad :bind "an address, a string" (:bind options)))
+  (node-options/check "erlang/start" known checks options)
   {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (boolean insecure)
                         (epmd-address epmd) (int tick) (int buffer) (int handshake-ms))
    :nil-as (:nil options :nil)
@@ -205,7 +190,7 @@
   (nil? (actor/whereis node/server-name)))
 
 (defn- check-node [x]
-  (when-not (name? x)
+  (when-not (node-options/name? x)
     (arguments/misuse :magnetar/bad-address (str "A node is a string name@host; this is " (arguments/show x) ".") {:value x})))
 
 (defn nodes

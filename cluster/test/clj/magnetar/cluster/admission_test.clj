@@ -4,6 +4,7 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
+   [magnetar.cluster :as cluster]
    [magnetar.cluster.support :as support :refer [alone-ms await-view dial node place read-bytes refusals view views waited with-nodes with-refusals]]
    [magnetar.dev.certificates :as certificates]
    [magnetar.dev.child :as child]
@@ -354,16 +355,19 @@
     (Files/setPosixFilePermissions file (PosixFilePermissions/fromString permissions))
     file))
 
+(defn- read-cookie [file]
+  (#'cluster/cookie {:cookie-file (str file)}))
+
 (deftest a-cookie-file-is-for-its-owner-alone
-  (is (= "Cookie of 32 bytes" (str (Cookie/read (cookie-file "0123456789abcdef0123456789abcdef\n" "rw-------")))))
+  (is (= "Cookie of 32 bytes" (str (read-cookie (cookie-file "0123456789abcdef0123456789abcdef\n" "rw-------")))))
   (are [permissions] (thrown-with-msg? IOException #"is open to others than its owner \([rwx-]{9}\): run `chmod 600 .*/cookie`"
-                                       (Cookie/read (cookie-file "0123456789abcdef0123456789abcdef" permissions)))
+                                       (read-cookie (cookie-file "0123456789abcdef0123456789abcdef" permissions)))
     "rw-r--r--" "rw----r--" "rw--w----"))
 
 (deftest a-cookie-that-could-be-guessed-is-refused
   (are [text] (thrown-with-msg? IOException #"is empty, or has fewer than 16 bytes: fill it, as by `openssl rand -hex 32 > .*/cookie`"
-                                (Cookie/read (cookie-file text "rw-------")))
+                                (read-cookie (cookie-file text "rw-------")))
     "" "\n" "0123456789abcde\n")
-  (is (thrown-with-msg? IOException #"There is no cookie file /nowhere/cookie: make one" (Cookie/read (Path/of "/nowhere/cookie" (make-array String 0)))))
-  (is (thrown-with-msg? IOException #"more than 4096 bytes" (Cookie/read (cookie-file (apply str (repeat 5000 "x")) "rw-------"))))
+  (is (thrown-with-msg? IOException #"There is no cookie file /nowhere/cookie: make one" (read-cookie "/nowhere/cookie")))
+  (is (thrown-with-msg? IOException #"more than 4096 bytes" (read-cookie (cookie-file (apply str (repeat 5000 "x")) "rw-------"))))
   (is (thrown-with-msg? IllegalArgumentException #"has 5 bytes, and needs 16 or more" (Cookie/of "short"))))

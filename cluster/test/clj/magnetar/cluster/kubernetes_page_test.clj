@@ -5,14 +5,14 @@
    [clojure.java.io :as io]
    [clojure.java.shell :as shell]
    [clojure.test :refer [deftest is]]
+   [magnetar.cluster :as cluster]
    [magnetar.cluster.support :as support :refer [dial node refusals waited with-nodes with-refusals]]
    [magnetar.dev.child :as child])
   (:import
    (java.io IOException)
    (java.net Socket)
    (java.nio.file Files Path)
-   (java.nio.file.attribute PosixFilePermissions)
-   (magnetar.cluster.impl Cookie)))
+   (java.nio.file.attribute PosixFilePermissions)))
 
 (set! *warn-on-reflection* true)
 
@@ -25,10 +25,10 @@
     (run! #(.mkdir (io/file folder ^String %)) ["secret" "run"])
     (spit (io/file folder "secret/cookie") "0123456789abcdef0123456789abcdef")
     (Files/setPosixFilePermissions (path "secret/cookie") (PosixFilePermissions/fromString "r--r-----"))
-    (is (thrown-with-msg? IOException #"open to others" (Cookie/read (path "secret/cookie"))))
+    (is (thrown-with-msg? IOException #"open to others" (#'cluster/cookie {:cookie-file (str (path "secret/cookie"))})))
     (let [[_ command] (re-find #"(?s)```sh\n(.*?)```" (page))]
       (is (= 0 (:exit (shell/sh "sh" "-ec" command :dir folder)))))
-    (is (= "Cookie of 32 bytes" (str (Cookie/read (path "run/cookie")))))))
+    (is (= "Cookie of 32 bytes" (str (#'cluster/cookie {:cookie-file (str (path "run/cookie"))}))))))
 
 (deftest a-probe-of-the-port-leaves-no-line-in-the-log
   (with-refusals
