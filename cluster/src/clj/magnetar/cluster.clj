@@ -39,6 +39,7 @@
    [magnetar.cluster.impl.policy :as policy]
    [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.node-options :as node-options]
    [magnetar.impl.runtime]
@@ -225,8 +226,9 @@
 
   Singletons of this node end first, and the others agree to go on without it, for 5 s at most. What was sent
   to other nodes is delivered next, for 5 s at most. Then links and monitors to other nodes fire with
-  :noconnection, here and there. This node has no name then, and may start again, as another node for the
-  others: the pids that they have from before stay dead. A supervisor that has started it starts it again.
+  :noconnection, here and there. This node has no name then, unless it is a node of Erlang too, and may start
+  again, as another node for the others: the pids that they have from before stay dead. A supervisor that has
+  started it starts it again.
 
   Blocks until it is left, in general for less than 15 s.
 
@@ -246,6 +248,8 @@
 (defn nodes
   "Returns the names of the nodes that this one is connected with, a sorted vector.
 
+  Nodes of Erlang are not among them: `magnetar.erlang/nodes` has these.
+
   Example:
 
     (cluster/nodes) ;=> [\"stock@shop\"]
@@ -255,7 +259,7 @@
   Erlang: nodes/0."
   {:added "0.2" :erlang "erlang:nodes/0"}
   []
-  (node/nodes))
+  (nodes/of-cluster))
 
 (defn address
   "Returns the address at which other nodes find this one, a string host:port.

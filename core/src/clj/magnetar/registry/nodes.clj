@@ -37,7 +37,7 @@
    [magnetar.impl.runtime]
    [magnetar.registry.table :as table])
   (:import
-   (magnetar.kernel.process Peer Peers Pid Send)))
+   (magnetar.kernel.process Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -271,6 +271,6 @@
         me (self)]
     (owned/own me (owned/clean-up (fn [_] (swap! registries #(if (= me (% name)) (dissoc % name) %)))))
     (swap! registries assoc name me)
-    (doseq [^Peer peer (Peers/connected)]
-      (! me [::node-up (.name peer)]))
+    (doseq [node (nodes/of-cluster)]
+      (! me [::node-up node]))
     {:name name :kind kind :table table :peers {} :parts {} :read {} :next 0}))

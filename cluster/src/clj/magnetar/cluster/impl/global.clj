@@ -31,7 +31,7 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Peer Peers Pid)))
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -146,8 +146,7 @@
   "Have all connected nodes told their claims, and is no pair undecided?"
   [{:keys [peers absent pairs]}]
   (and (empty? pairs)
-       (every? #(or (contains? absent %) (get-in peers [% :told-all?]))
-               (map #(.name ^Peer %) (Peers/connected)))))
+       (every? #(or (contains? absent %) (get-in peers [% :told-all?])) (nodes/of-cluster))))
 
 (defn- begin-answers
   "Answers the calls of sync when all peers have nothing to decide."

@@ -32,7 +32,7 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Peer Peers Pid Send)))
+   (magnetar.kernel.process Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -194,7 +194,7 @@
 (defn- run []
   (groups/attach (self))
   (gs/call hub/server-name :watch {:timeout :infinity})
-  (run! #(discover-on (.name ^Peer %)) (Peers/connected))
+  (run! discover-on (nodes/of-cluster))
   (serve {:peers {} :parts {} :read {}}))
 
 (defn start-link

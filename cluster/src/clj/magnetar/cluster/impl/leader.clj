@@ -52,7 +52,7 @@
 (defn- connected
   "The other nodes, as [name creation]."
   []
-  (into #{} (map (fn [^Peer p] [(.name p) (.creation p)])) (Peers/connected)))
+  (into #{} (map (fn [^Peer p] [(.name p) (.creation p)])) (nodes/peers-of-cluster)))
 
 ;; ---- servers of other nodes
 

@@ -15,12 +15,13 @@
    [magnetar.cluster.impl.tasks :as tasks]
    [magnetar.cluster.impl.trees :as trees]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.inspect.cluster :as inspect]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.network Network)
-   (magnetar.kernel.process Peer Peers)))
+   (magnetar.kernel.process Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -40,11 +41,6 @@
   "How long a start waits until the processes of a killed server have ended."
   10000)
 
-(defn nodes
-  "The names of the nodes that this one is connected with."
-  []
-  (mapv #(.name ^Peer %) (Peers/connected)))
-
 ;; ---- the start
 
 (defn- others [^Network network]
@@ -55,7 +51,7 @@
   [network]
   (actor/send-after settle-ms (self) [::settled])
   (loop []
-    (when (< (count (nodes)) (long (others network)))
+    (when (< (count (nodes/of-cluster)) (long (others network)))
       (receive
         [::event [:refused why]] why
         [::event _] (recur)

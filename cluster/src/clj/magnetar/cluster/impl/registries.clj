@@ -7,10 +7,11 @@
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.runtime]
    [magnetar.registry.nodes :as registries])
   (:import
-   (magnetar.kernel.process Peer Peers Pid)))
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -30,7 +31,7 @@
 (defn- run []
   (registries/check-with (self) status/check-value)
   (gs/call hub/server-name :watch {:timeout :infinity})
-  (run! #(registries/node-up (.name ^Peer %)) (Peers/connected))
+  (run! registries/node-up (nodes/of-cluster))
   (serve))
 
 (defn start-link

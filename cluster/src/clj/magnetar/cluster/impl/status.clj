@@ -5,6 +5,7 @@
   {:no-doc true}
   (:require
    [magnetar.etf :as etf]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime])
   (:import
@@ -169,7 +170,7 @@
   text, that the leader does not keep."
   []
   (when-some [{:keys [^Network network began refused agreement] :as state} (when (not= Peers/NO_NAME (Peers/name)) @(known))]
-    (let [nodes (mapv #(connected state %) (Peers/connected))]
+    (let [nodes (mapv #(connected state %) (nodes/peers-of-cluster))]
       {:node (Peers/name)
        :address (.address network)
        :since-ms (ms-since began)

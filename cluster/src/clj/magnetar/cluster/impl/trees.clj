@@ -9,14 +9,14 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.cluster.impl.status :as status]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar TimeoutException)
-   (magnetar.kernel.process Peer Peers)))
+   (magnetar TimeoutException)))
 
 (set! *warn-on-reflection* true)
 
@@ -122,7 +122,7 @@
   (actor/with-process {}
     (let [ref (actor/make-ref)
           at (clock/now)
-          nodes (mapv #(.name ^Peer %) (take most-nodes (Peers/connected)))
+          nodes (vec (take most-nodes (nodes/of-cluster)))
           asking (mapv #(begin-ask ref %) nodes)
           answers (gathered ref (count nodes) (clock/deadline (* 1000000 (+ 500 (long limit-ms)))))]
       (run! #(actor/exit % :kill) asking)

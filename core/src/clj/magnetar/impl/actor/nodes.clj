@@ -30,6 +30,16 @@
     (.isErlang (.peer ^RemoteName server))
     (and (pos? (.node ^Pid server)) (Peers/isErlang server))))
 
+(defn peers-of-cluster
+  "The peers that this node is connected with in a cluster, and not as a node of Erlang."
+  []
+  (into [] (remove #(.isErlang ^Peer %)) (Peers/connected)))
+
+(defn of-cluster
+  "Their names."
+  []
+  (mapv #(.name ^Peer %) (peers-of-cluster)))
+
 (defn connected?
   "Is this node connected with the one of the pid, which is another one?"
   [^Pid pid]

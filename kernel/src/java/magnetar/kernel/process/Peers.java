@@ -3,12 +3,14 @@ package magnetar.kernel.process;
 import java.lang.ref.Reference;
 import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import magnetar.kernel.fiber.Environment;
@@ -28,8 +30,8 @@ import magnetar.kernel.fiber.PerEnvironment;
  * </ol>
  *
  * <p>A node that loses its name and gets one again is another node for the others, as in Erlang. Pids and references of
- * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}. A user that
- * takes a name which others have already has an incarnation of its own.
+ * this node have its {@link #creation}, which does not change, and are told to others with its {@link #incarnation}. All users of
+ * the name have the same incarnation, but one that takes it again, while others have kept it, has another one.
  */
 public final class Peers {
     /** The name of a node that is not part of a cluster. */
@@ -50,6 +52,7 @@ public final class Peers {
 
     // Guarded by its lock.
     private final Map<Object, Long> users = new HashMap<>(); // of the name: the incarnation of each
+    private final Set<Object> formerUsers = Collections.newSetFromMap(new WeakHashMap<>()); // since it has had one all the time
     private final Map<String, Name> names = new HashMap<>();
     private final LinkedHashSet<String> unused = new LinkedHashSet<>(); // names without a peer, the oldest first
     private int lastNumber;
@@ -109,7 +112,7 @@ public final class Peers {
             if (!here.users.isEmpty() && !here.name.equals(wanted)) {
                 return false;
             }
-            here.users.computeIfAbsent(user, u -> here.users.isEmpty() ? here.incarnation : fresh());
+            here.users.computeIfAbsent(user, u -> here.formerUsers.contains(u) ? fresh() : here.incarnation);
             here.name = wanted;
             return true;
         }
@@ -121,7 +124,12 @@ public final class Peers {
     }
 
     private void release(Object user) {
-        if (users.remove(user) != null && users.isEmpty()) {
+        if (users.remove(user) == null) {
+            return;
+        }
+        formerUsers.add(user);
+        if (users.isEmpty()) {
+            formerUsers.clear();
             incarnation = fresh();
             name = NO_NAME;
         }

@@ -18,8 +18,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang PersistentQueue)
-   (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process Peer Peers)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -45,7 +44,7 @@
 (defn- needed
   "The nodes whose reservations a claim needs: this one, and the connected ones that have a server of names."
   [{:keys [me absent]}]
-  (into (sorted-set me) (comp (map #(.name ^Peer %)) (remove absent)) (Peers/connected)))
+  (into (sorted-set me) (remove absent) (nodes/of-cluster)))
 
 (defn probe
   "The state with a monitor that tells whether the node has a server of names."
@@ -57,8 +56,7 @@
 (defn probe-unknown
   "The same for all connected nodes of which that is not known."
   [{:keys [absent] :as state}]
-  (transduce (comp (map #(.name ^Peer %)) (remove absent) (remove #(talk/peer state %)))
-             (completing probe) state (Peers/connected)))
+  (transduce (comp (remove absent) (remove #(talk/peer state %))) (completing probe) state (nodes/of-cluster)))
 
 ;; ---- reservations of this node
 

@@ -97,7 +97,7 @@
   [{:keys [me] :as state} name {:keys [pid number rank resolve]} over]
   (let [ref (actor/monitor pid)]
     (-> (without-own state name)
-        (assoc-in [:own name] {:id [me (Peers/incarnation) number]
+        (assoc-in [:own name] {:id [me (Peers/incarnation Peers/CLUSTER) number]
                                :pid pid
                                :rank rank
                                :over over
