@@ -348,7 +348,7 @@
 
   Links and monitors between the two fire with :noconnection on both sides. What is sent from one to the other
   is dropped from now on. Both stay in the cluster and connected with all others. They stay apart until one of
-  them calls `connect` or `ping`, or has been lost by the other and is found again.
+  them calls `connect` or `ping`, or each has lost the other and found it again.
 
   Returns :ignored if this node is in no cluster.
 

@@ -6,10 +6,12 @@
    [magnetar.cluster :as cluster]
    [magnetar.cluster.impl.hub :as hub]
    [magnetar.cluster.impl.session :as session]
-   [magnetar.cluster.simulated :refer [connected in-process nodes run-on start start-losing watch-nodes]]
+   [magnetar.cluster.simulated :refer [connected full-name in-process join nodes run-on start start-losing watch-nodes]]
    [magnetar.gen-server :as gs]
    [magnetar.scope :as scope]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.network Member Network)))
 
 (set! *warn-on-reflection* true)
 
@@ -146,6 +148,45 @@
              (mt/heal net)
              (connected :a :b :c)
              (all-nodes))))))
+
+(defn- lose
+  "Lets the node, whose endpoint this is, lose the member with the name. The member does not lose the node, and is found again."
+  [node ^Network network name]
+  (mt/on-node node #(.cut network (first (filter (fn [^Member m] (= name (.name m))) (.members (.view network)))))))
+
+(defn- sees? [node ^Network network name]
+  (mt/on-node node #(boolean (some (fn [^Member m] (= name (.name m))) (.members (.view network))))))
+
+(defn- found-again
+  "Disconnects b from a. Then a loses b, which does not lose a, and finds it again."
+  []
+  (let [net (mt/network)
+        [network] (mapv (fn [node]
+                          (mt/start-node node)
+                          (let [network (mt/endpoint net node {:as (full-name node)})]
+                            (join net node {:network network})
+                            network))
+                        [:a :b])]
+    (connected :a :b)
+    (disconnect :a "b@sim")
+    (mt/wait-until #(empty? (nodes :b)) {:timeout 10000})
+    (lose :a network "b@sim")
+    (mt/wait-until #(not (sees? :a network "b@sim")) {:timeout 10000})
+    (mt/wait-until #(sees? :a network "b@sim") {:timeout 60000})))
+
+(deftest a-node-that-only-one-side-has-lost-and-found-can-be-connected
+  (doseq [seed (range 3)
+          :let [seen (juxt #(nodes :a) #(nodes :b))]]
+    (is (= [[[] []] true [["b@sim"] ["a@sim"]]]
+           (mt/simulate {:seed seed}
+             (found-again)
+             (scope/sleep 20000)
+             [(seen) (connect :a "b@sim") (do (connected :a :b) (seen))])))
+    (is (= :pong
+           (mt/simulate {:seed seed}
+             (found-again)
+             (ping :a "b@sim")))
+        "it waits for the greeting of a node that was just found")))
 
 ;; ---- under faults
 

@@ -218,11 +218,20 @@
     (await-ends stuck)
     (run! close-share all)))
 
+(defn- session-of
+  "The session with the member that has proved to have the name. If there is none, as just after a node was found again,
+  the session with one that claims it."
+  [{:keys [sessions template]} node]
+  (let [{:keys [^Network network names]} template
+        members (.members (.view network))
+        proved @names]
+    (some sessions (concat (filter #(= node (proved %)) members)
+                           (filter #(and (nil? (proved %)) (= node (.name ^Member %))) members)))))
+
 (defn- ask
   "Hands the request for a node to its session, which answers."
-  [{:keys [sessions leaving template]} request node from]
-  (let [{:keys [^Network network names]} template
-        session (some sessions (filter #(= node (@names %)) (.members (.view network))))]
+  [{:keys [leaving] :as state} request node from]
+  (let [session (session-of state node)]
     (if (and session (not leaving))
       (! (:pid session) [request from])
       (gs/reply from false))))

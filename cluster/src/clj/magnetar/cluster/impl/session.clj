@@ -367,10 +367,14 @@
       (assoc :apart true)
       (answer false)))
 
-(defn- separated [{:keys [mine] :as session} {:keys [tag]}]
-  (if (= tag (frames/tag-of (:nonce mine)))
-    (separate session :disconnected)
-    session))
+(defn- separated
+  "The session when the other says that the two are apart. If a program of this node waits for a connection, and the other
+  was not told that, it is now."
+  [{:keys [mine waiting] :as session} {:keys [tag]}]
+  (cond
+    (not= tag (frames/tag-of (:nonce mine))) session
+    (and (seq waiting) (not (:asked mine))) (begin (assoc-in session [:mine :asked] true))
+    :else (separate session :disconnected)))
 
 (defn- called
   "The session when a greeting comes while the two are apart. The other side may have forgotten that, after a change of its view."
