@@ -401,9 +401,10 @@
 
   With :reason they are [:nodeup node {}] and [:nodedown node {:reason why}], where why is one of these:
 
-    :left          that node, or this one, has left by `stop`, and all that was sent was received
+    :left          that node, or this one, has left by `stop`, and all that it had sent was received
     :disconnected  this node or that one has called `disconnect`
     :lost          its program has ended, it could not be reached, or it did not read what it had asked for
+                   or what this node had sent before it left
 
   A second call with true changes the options.
 

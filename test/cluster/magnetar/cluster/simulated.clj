@@ -37,7 +37,7 @@
    (mt/start-node node)
    (join net node options)))
 
-(defn- losing-proofs
+(defn losing-proofs
   "The network, which loses the proofs that its node sends, while the atom is true."
   [^Network network lossy]
   (reify Network

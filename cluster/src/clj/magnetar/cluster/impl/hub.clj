@@ -133,8 +133,8 @@
 
 (defn- end-stuck
   "Ends the connection of a session that reads a part for too long, and kills it. It may be in code that no kill ends."
-  [{:keys [pid session]} why]
-  (session/hang-up session why)
+  [{:keys [pid session]}]
+  (session/hang-up session :lost)
   (actor/exit pid :kill))
 
 (defn- start-missing
@@ -210,11 +210,11 @@
           [:EXIT pid _] (recur (dissoc left pid))
           [tag] (vals left))))))
 
-(defn- end-all [{:keys [sessions ending leaving]}]
+(defn- end-all [{:keys [sessions ending]}]
   (run! end-session (vals sessions))
   (let [all (concat (vals sessions) (vals ending))
         stuck (await-ends all)]
-    (run! #(end-stuck % (if leaving :left :lost)) stuck)
+    (run! end-stuck stuck)
     (await-ends stuck)
     (run! close-share all)))
 
@@ -249,7 +249,7 @@
       [:flood from] (do (report-flood from) (recur state))
       [:ask request node from] (do (ask state request node from) (recur state))
       :stop (recur (begin-leave state))
-      [:stuck pid] (do (some-> (ending pid) (end-stuck :lost)) (recur state))
+      [:stuck pid] (do (some-> (ending pid) end-stuck) (recur state))
       :drain-no-longer (end-all state)
       [:EXIT starter _] (end-all state)
       [:EXIT pid _] (recur (ended state pid))
@@ -324,7 +324,7 @@
 
     [:up node]
     [:down node :left]  the node, or this one, has left the cluster: all that it had sent was received
-    [:down node :lost]  it has ended, could not be reached, or has met an error
+    [:down node :lost]  it has ended, could not be reached, has met an error, or has not answered this node, which left
     [:down node :disconnected]  a program of one of the two has disconnected them
     [:refused why]      an older node has the name of this one
 

@@ -7,8 +7,9 @@
   The connection of the kernel is down in between, so links and monitors fire on both sides.
 
   A node that leaves sends what waits in its streams, and an end behind it. It goes when the others have answered. So
-  they tell a node that has left from one that was lost. The end follows the proof if this side has no connection yet,
-  since the other may have one.
+  they tell a node that has left from one that was lost. If both leave, each answers behind its own end. So each reads
+  all before the answer comes. The end follows the proof if this side has no connection yet, since the other may have
+  one.
 
   Two nodes that a program disconnects are apart: neither greets, and one that is greeted says that they are apart,
   unless a program of the other has asked for the greeting.
@@ -82,7 +83,8 @@
   (not (.isDropped stream)))
 
 (defn- pump
-  "Sends what is to leave until the stream is closed, and its end if nothing was dropped. Tells its session if the stream has overflowed."
+  "Sends what is to leave until the stream is closed, and its end if nothing was dropped. Tells its session that, or that
+  the stream has overflowed."
   [{:keys [^Network network ^Member member]} pid ^Stream stream ^long tag]
   (let [array (byte-array Network/MAX_FRAME)]
     (loop [number 0]
@@ -92,7 +94,9 @@
           (recur (inc number)))
         (cond
           (.hasOverflowed stream) (! pid [:slow stream])
-          (drained? stream) (.send network member (frames/end tag number)))))))
+          (drained? stream) (do
+                              (.send network member (frames/end tag number))
+                              (! pid [:all-sent stream])))))))
 
 (defn- left-out [{:keys [theirs]}]
   (reify Consumer
@@ -185,7 +189,7 @@
     (actor/unlink pump)
     (actor/exit pump :kill)
     (hang-up session why))
-  (dissoc session :stream :connection :next :pump))
+  (dissoc session :stream :connection :next :pump :all-sent :end-read))
 
 ;; ---- greetings
 
@@ -413,32 +417,57 @@
       (send-frame session (frames/end (frames/tag-of (:nonce theirs)) 0)))
     (assoc session :leaving true :half-open half-open)))
 
+(defn- answer-end
+  "Tells the other, which leaves too, that all was read that it had sent. That goes behind the end of this side's stream, since
+  the other reads until it comes."
+  [{:keys [theirs end-read all-sent] :as session}]
+  (if (and end-read all-sent)
+    (do
+      (send-frame session (frames/ended (frames/tag-of (:nonce theirs))))
+      (dissoc session :end-read))
+    session))
+
+(defn- all-sent
+  "The session when the end of its stream was sent."
+  [{:keys [stream] :as session} ended]
+  (if (identical? stream ended)
+    (answer-end (assoc session :all-sent true))
+    session))
+
 (defn- end
-  "The other has left, and all that it had sent was read. It is greeted no more."
-  [{:keys [connection mine theirs names member] :as session} {:keys [tag number]}]
+  "The other has left, and all that it had sent was read. It is greeted no more. If this node leaves as well, the session
+  goes on until the other has read all."
+  [{:keys [connection mine theirs names member leaving] :as session} {:keys [tag number]}]
   (cond
     (not= tag (frames/tag-of (:nonce mine))) session
     (and connection (behind-a-loss? session number)) (begin session)
+    (and connection leaving) (answer-end (assoc session :end-read true))
     :else (do
             (when theirs
               (send-frame session (frames/ended (frames/tag-of (:nonce theirs)))))
             (swap! names dissoc member)
             (separate session :left))))
 
-(defn- ended [{:keys [mine] :as session} {:keys [tag]}]
-  (if (= tag (frames/tag-of (:nonce mine)))
-    (close session :left)
+(defn- ended
+  "The other has read all. It has read the end, so that was sent, also if the pump has not told it yet."
+  [{:keys [mine connection] :as session} {:keys [tag]}]
+  (if (and connection (= tag (frames/tag-of (:nonce mine))))
+    (close (answer-end (assoc session :all-sent true)) :left)
     session))
 
 ;; ---- the process
 
 (defn- handle-half-open
-  "The session that leaves without a connection. It ends when the other has read that, or has begun again."
+  "The session that leaves without a connection. It ends when the other has read that, or has begun again. If the other
+  leaves as well, it waits for an answer to its own end; what it had sent was not read, so it has to begin again."
   [{:keys [mine theirs] :as session} {:keys [kind tag] :as parsed}]
-  (if (or (and (= :ended kind) (= tag (frames/tag-of (:nonce mine))))
-          (and (= :hello kind) (not (same-nonce? theirs parsed))))
-    (dissoc session :half-open)
-    session))
+  (let [ours? (= tag (frames/tag-of (:nonce mine)))]
+    (cond
+      (and ours? (= :data kind)) (stale session tag)
+      (and ours? (= :end kind)) (do (send-frame session (frames/ended (frames/tag-of (:nonce theirs)))) session)
+      (or (and ours? (= :ended kind))
+          (and (= :hello kind) (not (same-nonce? theirs parsed)))) (dissoc session :half-open)
+      :else session)))
 
 (defn- handle-apart [session {:keys [kind] :as parsed}]
   (if (= :hello kind)
@@ -473,8 +502,9 @@
       [:yield other] (recur current (yield session other))
       [:disconnect from] (recur current (disconnect session from))
       [:slow stream] (recur current (too-slow session stream))
+      [:all-sent stream] (recur current (all-sent session stream))
       :leave (recur current (leave session))
-      :gone (vreset! current (close session (if leaving :left :lost)))
+      :gone (vreset! current (close session :lost)) ; also if this node leaves: the other has not answered
       (after (if (or connection apart half-open) :infinity retry-ms) (recur current (greet session))))))
 
 (defn- wait
