@@ -104,7 +104,7 @@
   killed leaves a runner that knows what has to end. The atom gets the singleton."
   [{:keys [start shutdown]} token keeper singleton]
   (actor/spawn guard (self) keeper singleton shutdown)
-  (when-not (leader/ask [:begin keeper] false)
+  (when-not (leader/ask [:begin keeper token] false)
     (actor/exit ::not-begun))
   (let [pid (reset! singleton (started start token))
         ref (actor/monitor pid)]

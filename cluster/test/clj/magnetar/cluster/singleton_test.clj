@@ -393,6 +393,38 @@
           seed (range 2)]
     (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when f)))) seed)))
 
+;; ---- a JVM that is stopped between the token and the start
+
+(defn- held-back
+  "An `ask` of the leader server whose first call to begin waits until another singleton has begun. `held` is true from then on."
+  [ask held notes]
+  (fn [request otherwise]
+    (when (and (vector? request) (compare-and-set! held false true))
+      (while (empty? @notes)
+        (scope/sleep 50)))
+    (ask request otherwise)))
+
+(defn- cut-off-when
+  "What is noted when the node whose singleton is about to begin is cut off, until some time after another node's has begun."
+  [held notes]
+  (let [net (mt/network {:latency [1 20] :detector 1000})]
+    (run! #(start net % {}) [:a :b :c])
+    (mt/wait-until #(mt/on-node :c cluster/active?) {:timeout 30000})
+    (run! #(keep-stubborn % start-stubborn notes) [:a :b :c])
+    (mt/wait-until #(deref held) {:timeout 30000})
+    (mt/cut net [:a] [:b :c])
+    (mt/wait-until #(seq @notes) {:timeout 60000})
+    (scope/sleep 1000)
+    @notes))
+
+(deftest a-singleton-does-not-begin-with-the-token-of-a-lease-that-is-over
+  (doseq [seed (range 3)
+          :let [held (atom false)
+                notes (atom [])]]
+    (with-redefs [leader/ask (held-back leader/ask held notes)
+                  singleton/end (fn [state] (dissoc state :runner :ref :singleton))] ; as if its JVM had been stopped
+      (is (not (noted-by-two? (mt/simulate {:seed seed} (cut-off-when held notes)))) seed))))
+
 ;; ---- leaders without a keeper
 
 (defn- kept-by

@@ -4,8 +4,8 @@
 
   A keeper of a singleton casts [:enrol keeper name], and is told [:lease until] as often as that changes, an instant of
   the clock. It casts [:token keeper], and gets [:token token until] when the active part knows the token. Its runner calls
-  [:begin keeper] before it starts the singleton, and casts [:runs runner nil pid]. The keeper is told [:end] before this
-  node leaves, and casts [:ended keeper].
+  [:begin keeper token] before it starts the singleton, and casts [:runs runner nil pid]. The keeper is told [:end] before
+  this node leaves, and casts [:ended keeper].
 
   A name gets no token while a runner or a singleton of it is alive here, and this node does not leave. So what a killed
   keeper has left counts."
@@ -113,7 +113,7 @@
   [{:keys [core] :as state}]
   (if (agreement/has-lease? core (clock/now))
     state
-    (update state :keepers update-vals #(assoc % :token nil))))
+    (update state :keepers update-vals #(assoc % :token nil :given nil))))
 
 (defn- give-tokens
   "Gives the tokens that the active part knows."
@@ -122,7 +122,7 @@
         ready (sort-by (comp :token val) (filter known? keepers))]
     (doseq [[pid {:keys [token]}] ready]
       (! pid [:token token (:lease-until core)]))
-    (reduce (fn [state [pid _]] (assoc-in state [:keepers pid :token] nil)) state ready)))
+    (reduce (fn [state [pid {:keys [token]}]] (update-in state [:keepers pid] assoc :token nil :given token)) state ready)))
 
 (defn- ms [time]
   (quot (long time) 1000000))
@@ -292,11 +292,17 @@
   [{:keys [running]} name]
   (some #(= name (:name %)) (vals running)))
 
+(defn- current?
+  "Was the token given to the keeper during the lease that this node has? A JVM may have been stopped since."
+  [{:keys [core] :as state} keeper token]
+  (and (agreement/has-lease? core (clock/now))
+       (= token (get-in state [:keepers keeper :given]))))
+
 (defn- begin
-  "Says if the runner may start the singleton, and the state that knows of it then."
-  [{:keys [leaver] :as state} runner keeper]
+  "Says if the runner may start the singleton with the token, and the state that knows of it then."
+  [{:keys [leaver] :as state} runner keeper token]
   (let [name (get-in state [:keepers keeper :name])]
-    (if (or leaver (nil? name) (not (actor/alive? keeper)) (runs? state name))
+    (if (or leaver (nil? name) (not (actor/alive? keeper)) (runs? state name) (not (current? state keeper token)))
       [false state]
       (do
         (actor/monitor runner)
@@ -360,10 +366,10 @@
   (and (instance? Pid x) (not (nodes/elsewhere? x))))
 
 (defn- handle-call [request [pid :as from] {:keys [core] :as state}]
-  (let [[what x] (if (vector? request) request [request])]
+  (let [[what x y] (if (vector? request) request [request])]
     (case what
       :lease [:reply (ms (:lease core)) state]
-      :begin (let [[answer state] (begin state pid x)] [:reply answer state])
+      :begin (let [[answer state] (begin state pid x y)] [:reply answer state])
       :leave (if (here? pid) [:noreply (begin-to-leave state from)] [:reply [:error :not-here] state])
       [:reply [:error :unknown-request] state])))
 
