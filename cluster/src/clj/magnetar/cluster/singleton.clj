@@ -27,6 +27,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.cluster.impl.leader :as leader]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
@@ -65,7 +66,7 @@
   (await-end pids nil))
 
 (defn- kill-started
-  "Kills the singleton that the runner, which has ended, has started. It need not have a link to the runner."
+  "Kills the singleton that the runner, which has ended, has started. One that traps exits may go on without its runner."
   [singleton]
   (when-some [pid @singleton]
     (kill [pid])))
@@ -90,6 +91,24 @@
       x
       (actor/exit [:singleton-not-started (if (= :error how) x answer)]))))
 
+(defn- linked?
+  "Has the process a link to this one? True also of one that has ended."
+  [pid]
+  (or (some #{pid} (actor/process-info (self) :links))
+      (not (or (nodes/elsewhere? pid) (actor/alive? pid)))))
+
+(defn- refuse-unlinked
+  "Kills a singleton without a link, and exits. Its start function could be ended before it returns, and would leave one behind that
+  no process here knows of."
+  [name pid]
+  (when-not (linked? pid)
+    (kill [pid])
+    (reports/report "a singleton that cannot run"
+                    (ex-info (str "The start function of the singleton " (arguments/show name) " returned " pid ", which has no link to its caller, "
+                                  "so it was killed. Let the function spawn it with a link, as `magnetar.gen-server/start-link` does.")
+                             {:singleton name :pid pid}))
+    (actor/exit [:singleton-not-started [:not-linked pid]])))
+
 (defn- guard
   "Ends the runner after its keeper, and the singleton after its runner. The keeper may have been killed, and the start function may wait."
   [runner keeper singleton ms]
@@ -99,20 +118,26 @@
       [:DOWN ref _ _ _] (kill-started singleton)
       [:DOWN keeper-ref _ _ _] (end-runner runner singleton ms))))
 
-(defn- run
-  "Starts the singleton, tells the leader server, and ends as the singleton does. It has no link to the keeper. So a keeper that is
-  killed leaves a runner that knows what has to end. The atom gets the singleton."
-  [{:keys [start shutdown]} token keeper singleton]
-  (actor/spawn guard (self) keeper singleton shutdown)
-  (when-not (leader/ask [:begin keeper token] false)
-    (actor/exit ::not-begun))
-  (let [pid (reset! singleton (started start token))
-        ref (actor/monitor pid)]
+(defn- accompany
+  "Tells the leader server of the singleton, lets it end in order if the keeper says so, and exits as it does."
+  [pid]
+  (let [ref (actor/monitor pid)]
     (gs/cast leader/server-name [:runs (self) nil pid])
     (loop []
       (receive
         [:DOWN ref _ _ why] (actor/exit why)
         [::end] (do (actor/exit pid :shutdown) (recur))))))
+
+(defn- run
+  "Starts the singleton, tells the leader server, and ends as the singleton does. It has no link to the keeper. So a keeper that is
+  killed leaves a runner that knows what has to end. The atom gets the singleton."
+  [{:keys [name start shutdown]} token keeper singleton]
+  (actor/spawn guard (self) keeper singleton shutdown)
+  (when-not (leader/ask [:begin keeper token] false)
+    (actor/exit ::not-begun))
+  (let [pid (reset! singleton (started start token))]
+    (refuse-unlinked name pid)
+    (accompany pid)))
 
 ;; ---- the keeper, a server on each node
 
@@ -183,7 +208,7 @@
     (if (or runner leaving (not (pos? (long (ms-left state)))))
       state
       (let [singleton (atom nil)
-            [runner ref] (actor/spawn-monitor run (select-keys state [:start :shutdown]) token (self) singleton)]
+            [runner ref] (actor/spawn-monitor run (select-keys state [:name :start :shutdown]) token (self) singleton)]
         (check-later (assoc state :runner runner :ref ref :singleton singleton))))))
 
 (defn- on-runner-down
@@ -260,10 +285,15 @@
 
   The process of the pid is the keeper of the singleton, a child of a supervisor on each node. While this node
   leads, the keeper has the function of :start called with its arguments, and the token as the last one. The
-  function returns [:ok pid]. `magnetar.gen-server/start-link` takes the token as the argument of init. A
-  server with other arguments needs a function of its own:
+  function returns [:ok pid]. The process has a link to its caller, as one that a supervisor starts.
+  `magnetar.gen-server/start-link` takes the token as the argument of init. A server with other arguments
+  needs a function of its own:
 
     (defn start-scheduler [config token] (gs/start-link scheduler (assoc config :token token)))
+
+  A process without a link is killed and reported, and counts as not started. The function has to spawn it
+  with the link, as `spawn-link` does. If the function is ended before it returns, what it has spawned without
+  a link runs on, maybe beside the next singleton.
 
   If the singleton ends, the keeper ends for the same reason. So the supervisor restarts both, with another
   token. If :start returns anything but [:ok pid], the keeper ends with [:singleton-not-started why] and is
@@ -271,8 +301,9 @@
   away.
 
   If this node may no longer lead, the singleton gets the exit signal :shutdown. After the time :shutdown it
-  is killed, also if it has no link to its starter. The same happens if the keeper is killed, and the next
-  singleton starts after that. A second keeper for one name on a node ends with [:already-started pid].
+  is killed, also if the start function has not returned yet. The same happens if the keeper is killed, and
+  the next singleton starts after that. A second keeper for one name on a node ends with
+  [:already-started pid].
 
   Throws an IllegalArgumentException if the map is wrong. If this node joins a cluster later, whose :lease is
   too short for the :shutdown, that is reported, and this node does not run the singleton.

@@ -162,16 +162,38 @@
     (is (thrown-with-msg? IllegalArgumentException #":name is a keyword, a symbol, a string, an integer or a vector of these; this is "
                           (singleton/start-link {:name name :start [start-teller :a]})))))
 
+(defn- ended-keeper
+  "What f returns, in the simulation, for the reason with which the keeper of a singleton has ended that the function starts."
+  [start-singleton f]
+  (mt/simulate {:seed 1}
+    (start (mt/network) :a {})
+    (mt/on-node :a
+      #(actor/with-process {}
+         (actor/flag :trap-exit true)
+         (singleton/start-link {:name :teller :start [start-singleton]})
+         (receive [:EXIT _ why] (f why))))))
+
 (deftest a-start-that-gives-no-process-is-the-reason
-  (is (= [:singleton-not-started :ignore]
-         (mt/simulate {:seed 1}
-           (let [net (mt/network)]
-             (start net :a {})
-             (mt/on-node :a
-               #(actor/with-process {}
-                  (actor/flag :trap-exit true)
-                  (singleton/start-link {:name :teller :start [(constantly :ignore)]})
-                  (receive [:EXIT _ why] why))))))))
+  (is (= [:singleton-not-started :ignore] (ended-keeper (constantly :ignore) identity))))
+
+(deftest a-singleton-without-a-link-is-killed-and-reported
+  (let [unlinked (fn [_] [:ok (actor/spawn (fn [] (receive :never nil)))])
+        seen (atom nil)
+        reported (reports-of
+                   (fn []
+                     (reset! seen (ended-keeper unlinked (fn [[what [why pid]]] [what why (actor/alive? pid)])))))]
+    (is (= [:singleton-not-started :not-linked false] @seen))
+    (is (= 1 (count reported)))
+    (is (re-find (re-pattern (str "^The start function of the singleton :teller returned #magnetar/pid .+, which has no link to its caller, "
+                                  "so it was killed\\. Let the function spawn it with a link, as `magnetar\\.gen-server/start-link` does\\.$"))
+                 (str (first reported))))))
+
+(deftest a-singleton-that-has-ended-is-not-taken-for-one-without-a-link
+  (let [brief (fn [_] (let [[pid ref] (actor/spawn-monitor (fn []))]
+                        (receive [:DOWN ref _ _ _] [:ok pid])))
+        seen (atom nil)]
+    (is (= [] (reports-of #(reset! seen (ended-keeper brief identity)))))
+    (is (= :noproc @seen))))
 
 (deftest a-node-alone-waits-for-the-lease-and-runs-it
   (is (= [[:a true] false]
@@ -310,10 +332,11 @@
     (scope/sleep 300)
     answer))
 
-(defn- start-unlinked
-  "Starts such a singleton without a link."
+(defn- start-for-ever
+  "Starts such a singleton, and does not return."
   [notes token]
-  [:ok (actor/spawn go-on notes token)])
+  (start-stubborn notes token)
+  (receive :never nil))
 
 (defn- keep-stubborn [node start notes]
   (keep-on node {:name :stubborn :start [start notes] :shutdown 800}))
@@ -341,7 +364,7 @@
     @notes))
 
 (deftest the-next-singleton-of-a-node-starts-when-the-one-of-a-killed-keeper-has-ended
-  (doseq [start-singleton [start-stubborn start-slowly start-unlinked]
+  (doseq [start-singleton [start-stubborn start-slowly start-for-ever]
           ms [0 50 200 500]]
     (is (not (noted-by-two? (mt/simulate {:seed 1} (notes-when-killed start-singleton ms)))) [start-singleton ms])))
 
@@ -364,17 +387,20 @@
   (doseq [seed (range 5)]
     (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when-killed-and-left)))) seed)))
 
-;; ---- singletons that are not linked
+;; ---- singletons whose starter ends
 
 (defn- notes-when
-  "What is noted when f is called with the network and the first singleton, which has no link, until another one runs."
-  [f]
+  "What is noted when f is called with the network while the first singleton runs, until another one does."
+  [start-singleton f]
   (let [net (mt/network {:latency [1 20] :detector 1000})
         notes (atom [])]
     (run! #(start net % {}) [:a :b :c])
     (mt/wait-until #(mt/on-node :c cluster/active?) {:timeout 30000})
-    (run! #(keep-stubborn % start-unlinked notes) [:a :b :c])
-    (mt/wait-until #(mt/on-node :a (fn [] (singleton/whereis :stubborn))) {:timeout 30000})
+    (run! #(keep-stubborn % start-singleton notes) [:a :b :c])
+    (mt/wait-until #(if (= start-for-ever start-singleton)
+                      (seq @notes)
+                      (mt/on-node :a (fn [] (singleton/whereis :stubborn))))
+                   {:timeout 30000})
     (f net)
     (mt/wait-until #(apply not= ((juxt first peek) @notes)) {:timeout 30000})
     (scope/sleep 3000)
@@ -388,10 +414,13 @@
                          [runner] (first (remove (comp :singleton val) running))]
                      (actor/exit runner :kill)))))
 
-(deftest a-singleton-without-a-link-ends-with-the-lease-and-with-its-starter
-  (doseq [f [#(mt/cut % [:a] [:b :c]) kill-runner]
+(defn- cut-off [net]
+  (mt/cut net [:a] [:b :c]))
+
+(deftest a-singleton-ends-with-the-lease-and-with-its-starter
+  (doseq [[start-singleton f] [[start-stubborn cut-off] [start-for-ever cut-off] [start-stubborn kill-runner]]
           seed (range 2)]
-    (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when f)))) seed)))
+    (is (not (noted-by-two? (mt/simulate {:seed seed} (notes-when start-singleton f)))) seed)))
 
 ;; ---- a JVM that is stopped between the token and the start
 
@@ -487,7 +516,7 @@
   (with-redefs [agreement/keeping (let [keeping agreement/keeping]
                                     (fn [{[name] :me :as state} names idle now]
                                       (if (= "a@sim" name) (keeping state [] true now) (keeping state names idle now))))]
-    (is (some #(noted-by-two? (mt/simulate {:seed %} (notes-when (constantly nil)))) (range 5)))))
+    (is (some #(noted-by-two? (mt/simulate {:seed %} (notes-when start-stubborn (constantly nil)))) (range 5)))))
 
 (defn- with-one-that-the-leader-does-not-keep
   "What `cluster status` has of a and b some time after b keeps one more singleton than the leader, and where the other one runs."
