@@ -252,6 +252,24 @@
       (is (= (into {} (map (fn [n] [n 300000])) (range 1 51))
              (into {} (map (fn [[n ^String x]] [n (count x)])) (repeatedly 50 got)))))))
 
+(deftest a-large-message-to-a-beam-lets-others-pass-and-outlives-its-sender
+  (with-beam
+    (fn [_ b]
+      (let [large (byte-array 100000000 (byte -1)) ; no UTF-8
+            sender (actor/spawn #(do (receive :begin nil) (! [:sink them] large) (! [:sink them] :not-sent)))]
+        (actor/register :sender sender)
+        (ask b "register(sink, spawn(fun() -> M = monitor(process, {sender, '" us "'}), {inbox, '" us "'} ! watched, "
+             "L = [receive {'DOWN', M, _, _, R} -> R; X when is_binary(X) -> byte_size(X); X -> X after 60000 -> none end || _ <- [1, 2, 3]], "
+             "{inbox, '" us "'} ! L end))")
+        (is (= :watched (got)))
+        (beam/suspend b)
+        (! sender :begin)
+        (is (eventually #(= (str "room in the stream to " them) (:waits-for (actor/process-info sender)))))
+        (! [:sink them] :ping)
+        (actor/exit sender :kill)
+        (beam/resume b)
+        (is (= [:ping 100000000 :killed] (got)))))))
+
 (deftest a-beam-with-another-cookie-is-refused-with-one-line
   (with-beam
     (fn [_ b]

@@ -26,8 +26,8 @@ import magnetar.kernel.report.Failures;
  *       order. A virtual thread would take a carrier for each packet. The reader first waits for the end of the reader
  *       of the connection before this one, if there is one. So links and monitors of the old connection fire before the first signal of
  *       the new one, and no two threads handle signals of one node.
- *   <li>Its writer, a virtual thread, takes from the outbox until that is closed, and then closes the socket. A closed
- *       socket ends both threads, wherever they are.
+ *   <li>Its writer, a virtual thread, takes from the outbox until that is closed, and then closes the socket. After each
+ *       take it adds parts of large messages. A closed socket ends both threads, wherever they are.
  *   <li>When {@link #awaitEnd} returns, the links and monitors have fired, and no thread handles a signal.
  * </ol>
  *
@@ -48,6 +48,7 @@ final class Link {
     private final Socket talk; // which is read and written: the same, or TLS over it
     private final Link before;
     private final Outbox outbox;
+    private final Parts parts;
     private final Outgoing outgoing;
     private final Incoming incoming;
     private final Log log;
@@ -87,7 +88,10 @@ final class Link {
         this.log = log;
         boolean headers = (other.flags() & own.flags() & Flags.HEADER) != 0;
         this.outbox = new Outbox(peer.name(), own.buffer(), Long.MAX_VALUE);
-        this.outgoing = new Outgoing(headers, (other.flags() & Flags.SPAWN) != 0, codec, outbox, failed -> report("an answer to", failed));
+        this.parts = new Parts(peer.name(), own.buffer(), outbox);
+        boolean takesParts = (other.flags() & own.flags() & Flags.FRAGMENTS) != 0;
+        this.outgoing = new Outgoing(headers, (other.flags() & Flags.SPAWN) != 0, codec, outbox, takesParts ? parts : null,
+                failed -> report("an answer to", failed));
         this.incoming = new Incoming(peer, headers, codec, LARGEST, this::dropped, unknown -> report("the connection with", unknown));
     }
 
@@ -225,7 +229,7 @@ final class Link {
     }
 
     void awaitRoom() throws InterruptedException {
-        outbox.awaitRoom();
+        parts.awaitRoom();
     }
 
     private void write() {
@@ -233,8 +237,9 @@ final class Link {
         try {
             for (int n = outbox.take(part, 0); n >= 0; n = outbox.take(part, 0)) {
                 talk.getOutputStream().write(part, 0, n);
+                parts.feed();
             }
-            if (outbox.hasOverflowed()) {
+            if (outbox.hasOverflowed() || parts.hasOverflowed()) {
                 log.warn("The connection with the node " + peer.name() + " is closed, because it does not read what is sent to it.");
             }
         } catch (IOException e) {
@@ -266,13 +271,14 @@ final class Link {
 
     /** Sends what waits, and closes. Nothing more is taken in. */
     void finish() {
-        outbox.finish();
+        parts.finish();
     }
 
     /** Drops what waits, and closes. */
     void close() {
         closed = true;
         outbox.close();
+        parts.close();
         try {
             socket.close();
         } catch (IOException e) {

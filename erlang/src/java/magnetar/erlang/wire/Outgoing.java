@@ -6,7 +6,11 @@ import clojure.lang.Keyword;
 import clojure.lang.LazilyPersistentVector;
 import clojure.lang.PersistentList;
 import clojure.lang.Tuple;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.math.BigInteger;
+import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -26,10 +30,13 @@ import magnetar.kernel.process.Signal;
  * {@link Incoming} is the other side of it.
  *
  * <p>Any number of threads may write at once. One at a time uses the spare encoder, the others make their own.
+ *
+ * <p>A large payload is given to {@link Parts}, if the other node takes parts. The control message is in the first one.
  */
 final class Outgoing {
     private static final int LENGTH = 4;
     private static final int LARGEST_SPARE = 1 << 16;
+    private static final VarHandle INTS = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.BIG_ENDIAN);
     private static final byte[] HEADER = {(byte) 131, 68, 0};
     private static final byte[] PASS_THROUGH = {112};
     private static final byte[] TICK = new byte[LENGTH];
@@ -49,6 +56,7 @@ final class Outgoing {
     private final Outbox outbox;
     private final Consumer<Throwable> failed;
     private final boolean spawns;
+    private final Parts parts; // null if each message leaves whole
     private final AtomicReference<Encoder> spare = new AtomicReference<>();
     private final Map<Ref, Integer> asked = new ConcurrentHashMap<>(); // from requests of the other node to their flags
 
@@ -57,11 +65,13 @@ final class Outgoing {
      *
      * @param headers whether packets have headers with atoms
      * @param spawns whether the other node starts processes for this one
+     * @param parts takes the large messages; null if the other node takes no parts. Without headers it takes none
      * @param failed is told of an answer that cannot be written, whose caller gets a notice of a death instead
      */
-    Outgoing(boolean headers, boolean spawns, Codec codec, Outbox outbox, Consumer<Throwable> failed) {
+    Outgoing(boolean headers, boolean spawns, Codec codec, Outbox outbox, Parts parts, Consumer<Throwable> failed) {
         this.start = headers ? HEADER : PASS_THROUGH;
         this.spawns = spawns;
+        this.parts = headers ? parts : null;
         this.codec = codec;
         this.outbox = outbox;
         this.failed = failed;
@@ -83,15 +93,53 @@ final class Outgoing {
         Encoder e = taken == null ? new Encoder(codec) : taken;
         write(e, signal);
         byte[] bytes = e.buffer();
-        int length = e.length() - LENGTH;
-        bytes[0] = (byte) (length >> 24);
-        bytes[1] = (byte) (length >> 16);
-        bytes[2] = (byte) (length >> 8);
-        bytes[3] = (byte) length;
-        outbox.add(bytes, 0, e.length(), hasWaited(signal));
+        boolean isKept = parts != null && inParts(e, signal);
+        if (!isKept) {
+            INTS.set(bytes, 0, e.length() - LENGTH);
+            outbox.add(bytes, 0, e.length(), hasWaited(signal));
+        }
         if (bytes.length <= LARGEST_SPARE) {
             spare.set(e);
         }
+    }
+
+    /** True if the signal is large, or has to leave behind a large one, and leaves later. */
+    private boolean inParts(Encoder e, Signal signal) {
+        byte[] bytes = e.buffer();
+        int control = (int) INTS.get(bytes, 0);
+        boolean isLarge = e.length() - control > parts.part();
+        Object sender = isLarge || parts.isBusy() ? senderOf(signal) : null;
+        if (sender == null) {
+            return false;
+        }
+        if (isLarge && sender != Parts.UNKNOWN) {
+            byte[] own = bytes.length <= LARGEST_SPARE ? Arrays.copyOf(bytes, e.length()) : bytes; // which the encoder uses again
+            parts.add(sender, own, LENGTH + start.length, control, e.length(), hasWaited(signal));
+            return true;
+        }
+        INTS.set(bytes, 0, e.length() - LENGTH);
+        return parts.keep(sender, bytes, e.length(), hasWaited(signal));
+    }
+
+    /** What the signal has to stay in order with; null for an answer to a request for a process, which may pass others. */
+    private static Object senderOf(Signal signal) {
+        return switch (signal) {
+            case Signal.Message s -> orOutside(s.from());
+            case Signal.Exit s -> orOutside(s.from());
+            case Signal.ExitLink s -> s.from();
+            case Signal.Link s -> s.from();
+            case Signal.Unlink s -> s.from();
+            case Signal.UnlinkAck s -> s.from();
+            case Signal.Monitor s -> s.from();
+            case Signal.Demonitor s -> s.from();
+            case Signal.Down s -> s.from() instanceof magnetar.kernel.process.Pid from ? from : Parts.UNKNOWN;
+            case Signal.Spawn s -> s.from();
+            case Signal.SpawnReply _ -> null;
+        };
+    }
+
+    private static Object orOutside(Object from) {
+        return from == null ? Parts.OUTSIDE : from;
     }
 
     /** True if its sender has waited for room. A timer has not, and what the kernel tells by itself has not. */
@@ -224,6 +272,7 @@ final class Outgoing {
         e.clear(LENGTH + start.length);
         System.arraycopy(start, 0, e.buffer(), LENGTH, start.length);
         term(e, LazilyPersistentVector.createOwning(control));
+        INTS.set(e.buffer(), 0, e.length()); // the length of the packet comes there when it is known
         for (Object each : payload) {
             term(e, each);
         }
