@@ -102,6 +102,19 @@
        (reduce + (subvec of-process 10 14)) ; utime stime cutime cstime
        (reduce + [busy idle waiting])])))
 
+(def ^:private tick-micros
+  "Of the processor times in /proc; Linux has had 100 ticks a second on all common machines."
+  10000)
+
+(defn process-micros
+  "The processor time of another process since its start, in microseconds; nil where there is no /proc.
+
+  Example: (process-micros process) => 120000"
+  [^Process process]
+  (when-let [text (kernel-file (str "/proc/" (.pid process) "/stat"))]
+    (let [[user system] (subvec (str/split (peek (str/split text #"\)")) #" ") 12)] ; the name of a program, in parentheses, may have spaces
+      (* (long tick-micros) (+ (long (parse-long user)) (long (parse-long system)))))))
+
 (defn await-idle
   "Waits until this process has used almost no processor time for 300 ms, at most 20 s.
 

@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|cluster|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|cluster|erlang|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
   writes it to `bench/results`. The suite `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -12,7 +12,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private suites
-  ["async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "cluster" "peers"])
+  ["async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "cluster" "erlang" "peers"])
 
 (def ^:private usage
   (str "usage: bin/magnetar bench " (str/join "|" suites) " [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME.."))
@@ -77,12 +77,17 @@
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.peers.report/write) result)))
     0))
 
-(def ^:private whole #{"computing" "settings" "cluster"})
+(def ^:private whole
+  "The suites without groups, which make their own pages, and their namespaces."
+  {"computing" "magnetar.bench.computing"
+   "settings" "magnetar.bench.settings"
+   "cluster" "magnetar.bench.cluster"
+   "erlang" "magnetar.bench.erlang-nodes"})
 
 (defn- run-whole
-  "Runs a suite without groups, which makes its own pages."
+  "Runs a suite without groups."
   [suite options]
-  (let [of-suite #(requiring-resolve (symbol (str "magnetar.bench." suite) %))
+  (let [of-suite #(requiring-resolve (symbol (whole suite) %))
         result ((of-suite "run") {:quick (contains? options "--quick")})]
     (run! println ((of-suite "table") result))
     (when (write? options nil)

@@ -192,19 +192,10 @@
 
 ;; --- processor time
 
-(def ^:private tick-micros
-  "Of the processor times in /proc; Linux has had 100 ticks a second on all common machines."
-  10000)
-
-(defn- micros-of [{:keys [^Process process]}]
-  (when-let [text (machine/kernel-file (str "/proc/" (.pid process) "/stat"))]
-    (let [[user system] (subvec (str/split (peek (str/split text #"\)")) #" ") 12)] ; the name of a program, in parentheses, may have spaces
-      (* (long tick-micros) (+ (long (parse-long user)) (long (parse-long system)))))))
-
 (defn processor-micros
   "The processor time of both nodes since their start, in microseconds: [here there]; nil where there is no /proc.
 
   Example: (processor-micros pair) => [120000 90000]"
   [{:keys [here there]}]
-  (let [both (map micros-of [here there])]
+  (let [both (map (comp machine/process-micros :process) [here there])]
     (when (every? some? both) (vec both))))
