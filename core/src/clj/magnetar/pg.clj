@@ -13,9 +13,13 @@
   connected with. So `members` never waits, and may miss for a moment what has changed on another node. When
   a node is lost, its members leave. When it is found again, they join.
 
+  A scope has groups of its own. It is a keyword, the first argument: `(pg/join :shop :loggers (self))`.
+  Without one, the groups are in the scope :pg. A scope needs no start. A node of Erlang shares the scopes
+  that `magnetar.erlang/start` is given.
+
   Require it as `[magnetar.pg :as pg]`.
 
-  Erlang: the module pg, with its scope pg."
+  Erlang: the module pg."
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.actor.nodes :as nodes]
@@ -27,6 +31,17 @@
    (magnetar.kernel.process Aliases LocalProcess Pid Ref)))
 
 (set! *warn-on-reflection* true)
+
+(defn- check-scope [operation scope]
+  (when-not (keyword? scope)
+    (arguments/misuse :magnetar/bad-name
+                      (str "`" operation "` wants a scope, a keyword such as :shop; this is " (arguments/show scope) ".") {:name scope})))
+
+(defn- group-in
+  "The group of the name in the scope."
+  [operation scope group]
+  (check-scope operation scope)
+  (groups/in-scope scope group))
 
 (defn- check-pids [operation pids]
   (let [pids (if (sequential? pids) (vec pids) [pids])]
@@ -44,7 +59,8 @@
   A process may join several times, and is then a member as many times. It leaves when it dies. In a cluster
   the other nodes are told. Never waits.
 
-  Throws an IllegalArgumentException if a process is on another node (:magnetar/not-here). It joins there.
+  Throws an IllegalArgumentException if a process is on another node (:magnetar/not-here). It joins there. A
+  scope that is no keyword is refused as well (:magnetar/bad-name), here and in the functions below.
 
   Example:
 
@@ -52,11 +68,12 @@
 
   See also `leave`, `members`.
 
-  Erlang: pg:join/2."
-  {:erlang "pg:join/2"}
-  [group pids]
-  (groups/join group (check-pids "pg/join" pids))
-  :ok)
+  Erlang: pg:join/2,3."
+  {:erlang "pg:join/3"}
+  ([group pids] (join groups/default-scope group pids))
+  ([scope group pids]
+   (groups/join (group-in "pg/join" scope group) (check-pids "pg/join" pids))
+   :ok))
 
 (defn leave
   "Removes a process, or each of a collection of processes, from a group, once.
@@ -69,10 +86,11 @@
 
     (pg/leave :loggers (self)) ;=> :ok
 
-  Erlang: pg:leave/2."
-  {:erlang "pg:leave/2"}
-  [group pids]
-  (if (groups/leave group (check-pids "pg/leave" pids)) :ok :not-joined))
+  Erlang: pg:leave/2,3."
+  {:erlang "pg:leave/3"}
+  ([group pids] (leave groups/default-scope group pids))
+  ([scope group pids]
+   (if (groups/leave (group-in "pg/leave" scope group) (check-pids "pg/leave" pids)) :ok :not-joined)))
 
 (defn members
   "Returns the pids of the members of a group, in no order.
@@ -86,10 +104,10 @@
 
   See also `local-members`.
 
-  Erlang: pg:get_members/1."
-  {:erlang "pg:get_members/1"}
-  [group]
-  (groups/members group))
+  Erlang: pg:get_members/1,2."
+  {:erlang "pg:get_members/2"}
+  ([group] (members groups/default-scope group))
+  ([scope group] (groups/members (group-in "pg/members" scope group))))
 
 (defn local-members
   "Returns the pids of the live members of a group on this node, in no order.
@@ -100,10 +118,10 @@
 
   See also `members`.
 
-  Erlang: pg:get_local_members/1."
-  {:added "0.2" :erlang "pg:get_local_members/1"}
-  [group]
-  (groups/local-members group))
+  Erlang: pg:get_local_members/1,2."
+  {:added "0.2" :erlang "pg:get_local_members/2"}
+  ([group] (local-members groups/default-scope group))
+  ([scope group] (groups/local-members (group-in "pg/local-members" scope group))))
 
 (defn which-groups
   "Returns the groups that have members, in no order.
@@ -114,10 +132,12 @@
 
   See also `which-local-groups`.
 
-  Erlang: pg:which_groups/0."
-  {:erlang "pg:which_groups/0"}
-  []
-  (groups/which-groups))
+  Erlang: pg:which_groups/0,1."
+  {:erlang "pg:which_groups/1"}
+  ([] (which-groups groups/default-scope))
+  ([scope]
+   (check-scope "pg/which-groups" scope)
+   (groups/which-groups scope)))
 
 (defn which-local-groups
   "Returns the groups that have members on this node, in no order.
@@ -128,10 +148,12 @@
 
   See also `which-groups`.
 
-  Erlang: pg:which_local_groups/0."
-  {:added "0.2" :erlang "pg:which_local_groups/0"}
-  []
-  (groups/which-local-groups))
+  Erlang: pg:which_local_groups/0,1."
+  {:added "0.2" :erlang "pg:which_local_groups/1"}
+  ([] (which-local-groups groups/default-scope))
+  ([scope]
+   (check-scope "pg/which-local-groups" scope)
+   (groups/which-local-groups scope)))
 
 ;; ---- monitors
 
@@ -155,14 +177,16 @@
 
   See also `monitor-scope`, `demonitor`.
 
-  Erlang: pg:monitor/1."
-  {:added "0.2" :erlang "pg:monitor/1"}
-  [group]
-  (let [[pid ref] (watcher "pg/monitor")]
-    [ref (groups/watch-group pid ref group)]))
+  Erlang: pg:monitor/1,2."
+  {:added "0.2" :erlang "pg:monitor/2"}
+  ([group] (monitor groups/default-scope group))
+  ([scope group]
+   (let [group (group-in "pg/monitor" scope group)
+         [pid ref] (watcher "pg/monitor")]
+     [ref (groups/watch-group pid ref group)])))
 
 (defn monitor-scope
-  "Begins messages to this process about all groups; returns [ref groups].
+  "Begins messages to this process about a scope's groups; returns [ref groups].
 
   The groups are a map from each group to its members. The messages are as in `monitor`.
 
@@ -172,11 +196,13 @@
 
   See also `monitor`, `demonitor`.
 
-  Erlang: pg:monitor_scope/0."
-  {:added "0.2" :erlang "pg:monitor_scope/0"}
-  []
-  (let [[pid ref] (watcher "pg/monitor-scope")]
-    [ref (groups/watch-all pid ref)]))
+  Erlang: pg:monitor_scope/0,1."
+  {:added "0.2" :erlang "pg:monitor_scope/1"}
+  ([] (monitor-scope groups/default-scope))
+  ([scope]
+   (check-scope "pg/monitor-scope" scope)
+   (let [[pid ref] (watcher "pg/monitor-scope")]
+     [ref (groups/watch-all pid ref scope)])))
 
 (defn- flush-messages [ref]
   (loop []
@@ -186,7 +212,7 @@
       (recur))))
 
 (defn demonitor
-  "Ends the messages of a `monitor` or `monitor-scope`; returns :ok.
+  "Ends the messages of a `monitor` or `monitor-scope`, of any scope; returns :ok.
 
   Messages that are in the mailbox of this process are removed, and none comes later. If this process has not
   begun them, or has ended them, returns false.
@@ -195,7 +221,7 @@
 
     (let [[ref _] (pg/monitor :loggers)] (pg/demonitor ref)) ;=> :ok
 
-  Erlang: pg:demonitor/1."
+  Erlang: pg:demonitor/1,2."
   {:added "0.2" :erlang "pg:demonitor/1"}
   [ref]
   (transactions/refuse "pg/demonitor")

@@ -167,6 +167,49 @@
         (is (= (set pids) (set (keys members))))))
     (pg/demonitor ref)))
 
+;; ---- scopes
+
+(deftest a-scope-has-groups-of-its-own
+  (let [[a b] (repeatedly scenarios/idle)]
+    (pg/join ::shop ::here a)
+    (pg/join ::here b)
+    (is (= [[a] [a] [b] []] [(pg/members ::shop ::here) (pg/local-members ::shop ::here) (pg/members ::here) (pg/members ::other ::here)]))
+    (is (= [[::here] [::here] []] [(pg/which-groups ::shop) (pg/which-local-groups ::shop) (pg/which-groups ::other)]))
+    (is (= [b] (pg/members :pg ::here)))
+    (is (= :not-joined (pg/leave ::shop ::here b)))
+    (is (= :ok (pg/leave ::shop ::here a)))
+    (is (= [] (pg/which-groups ::shop)))
+    (is (some #{::here} (pg/which-groups)))))
+
+(deftest a-monitor-tells-of-its-scope-only
+  (let [[a b] (repeatedly scenarios/idle)
+        _ (pg/join ::shop ::one a)
+        [all groups] (pg/monitor-scope ::shop)
+        [one pids] (pg/monitor ::shop ::one)
+        [others _] (pg/monitor-scope)]
+    (is (= [{::one [a]} [a]] [groups pids]))
+    (pg/join ::shop ::one b)
+    (pg/join ::shop ::two b)
+    (pg/join ::one b)
+    (exit a :kill)
+    (let [told (repeatedly 6 #(receive x x))
+          of (fn [ref] (map rest (filter #(= ref (first %)) told)))]
+      (is (= [[:join ::one [b]] [:join ::two [b]] [:leave ::one [a]]] (of all)))
+      (is (= [[:join ::one [b]] [:leave ::one [a]]] (of one)))
+      (is (= [[:join ::one [b]]] (of others))))
+    (is (= [:ok :ok :ok] (map pg/demonitor [all one others])))))
+
+(deftest a-scope-is-a-keyword
+  (doseq [[operation f] {"join" #(pg/join "shop" ::one (actor/self))
+                         "leave" #(pg/leave "shop" ::one (actor/self))
+                         "members" #(pg/members "shop" ::one)
+                         "local-members" #(pg/local-members "shop" ::one)
+                         "which-groups" #(pg/which-groups "shop")
+                         "which-local-groups" #(pg/which-local-groups "shop")
+                         "monitor" #(pg/monitor "shop" ::one)
+                         "monitor-scope" #(pg/monitor-scope "shop")}]
+    (is (= [:magnetar/bad-name (str "`pg/" operation "` wants a scope, a keyword such as :shop; this is \"shop\".")] (sentence f)))))
+
 ;; ---- groups of this node
 
 (deftest without-a-cluster-all-members-are-local

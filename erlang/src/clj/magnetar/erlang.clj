@@ -46,7 +46,7 @@
 ;; ---- options
 
 (def ^:private known
-  [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil :spawnable])
+  [:name :cookie :cookie-file :bind :port :tls :epmd :visible :insecure :tick :buffer :nil :spawnable :scopes])
 
 (defn- bad [option wanted x]
   (node-options/bad "erlang/start" option wanted x))
@@ -67,6 +67,7 @@
    [:tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more"]
    [:buffer positive-int? "a number of bytes"]
    [:spawnable #(and (set? %) (every? var? %)) "a set of vars"]
+   [:scopes #(and (set? %) (every? keyword? %)) "a set of keywords"]
    [:nil #{:nil :undefined} ":nil or :undefined"]])
 
 (defn- cookie ^Cookie [options]
@@ -103,7 +104,8 @@
   {:settings (Settings. name (cookie options) (boolean visible) (bind-address options) (int port) (contexts/of-node tls) (boolean insecure)
                         (epmd-address epmd) (int tick) (int buffer) (int handshake-ms))
    :nil-as (:nil options :nil)
-   :functions (functions/table (:spawnable options))})
+   :functions (functions/table (:spawnable options))
+   :scopes (:scopes options)})
 
 ;; ---- the begin and the end
 
@@ -137,6 +139,7 @@
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
     :spawnable    a set of vars that other nodes may call, by `rpc` and `erpc`, and start processes with. The
                   module is the namespace, the function the name. Default none
+    :scopes       a set of keywords, the scopes of `magnetar.pg` that this node shares beside :pg
     :nil          the atom that nil is, :nil or :undefined. Default :nil, as in Elixir. The other one is a
                   keyword
 

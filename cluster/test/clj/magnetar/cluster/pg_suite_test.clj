@@ -106,6 +106,17 @@
       (is (= (ids :a [a]) (local :a :g) (members :a :g)))
       (is (= :ok (leave-on :a :g a))))))
 
+(deftest scopes
+  (with-three [_]
+    (let [[a b] (started :a 2)
+          known #(mt/on-node :b (fn [] [(ids :b (pg/members :shop :g)) (count (pg/members :g)) (pg/which-groups :shop) (pg/which-groups)]))]
+      (mt/on-node :a #(pg/join :shop :g [a b]))
+      (quiet)
+      (is (= [(ids :a [a b]) 0 [:g] []] (known)))
+      (kill :a [a b])
+      (quiet)
+      (is (= [[] 0 [] []] (known))))))
+
 (deftest errors
   (with-three [_]
     (let [before (server-of :a)

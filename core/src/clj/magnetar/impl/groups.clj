@@ -15,7 +15,9 @@
     the changes that were taken until then.
   - What other nodes have told is changed by the server that knows them, and goes with it.
   - Servers are told of a group by one value, while it has local members. Erlang tells a list and a vector apart, which
-    are the same group here."
+    are the same group here.
+  - A group of another scope than pg is [::scope scope name] here and for the nodes of a cluster. Callers of `magnetar.pg`,
+    watchers and nodes of Erlang know it by its name."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -33,7 +35,7 @@
    :owners {}   ; from a peer, the server of another node, to the server of this one that knows it
    :peers {}    ; from a peer to a map from a group to a map from its pids to how often
    :remote {}   ; from a group to the set of peers that have members of it
-   :watches {}  ; from the alias of a watcher to {:what :pid :clean-up}; :what is :all or [:group group]
+   :watches {}  ; from the alias of a watcher to {:what :pid :clean-up}; :what is [:all scope] or [:group group]
    :watched {}  ; the inverse
    :notices []}) ; pairs of a reference and a message
 
@@ -44,15 +46,36 @@
   []
   (environment/local real-groups ::groups empty-state))
 
+;; ---- scopes
+
+(def default-scope
+  "The scope of a program that names none."
+  :pg)
+
+(defn in-scope
+  "The group with the name in the scope."
+  [scope name]
+  (if (= default-scope scope) name [::scope scope name]))
+
+(defn- scoped? [group]
+  (and (vector? group) (= 3 (count group)) (= ::scope (nth group 0))))
+
+(defn- scope-of [group]
+  (if (scoped? group) (nth group 1) default-scope))
+
+(defn- name-of [group]
+  (if (scoped? group) (nth group 2) group))
+
 ;; ---- telling
 
 (defn- told
   "The state with the notices for the watchers of a group."
   [{:keys [watched] :as state} verb group pids]
   (let [refs (when (and (seq watched) (seq pids))
-               (concat (watched :all) (watched [:group group])))]
+               (concat (watched [:all (scope-of group)]) (watched [:group group])))
+        name (name-of group)]
     (if (seq refs)
-      (update state :notices into (map (fn [ref] [ref [ref verb group pids]])) refs)
+      (update state :notices into (map (fn [ref] [ref [ref verb name pids]])) refs)
       state)))
 
 (defn- published
@@ -283,6 +306,11 @@
   [local]
   (mapv (fn [[group members]] [group (listed (update-vals members :times))]) local))
 
+(defn of-scope
+  "The pairs of a group in the scope and its pids, with the name of the group."
+  [scope pairs]
+  (into [] (keep (fn [[group pids]] (when (= scope (scope-of group)) [(name-of group) pids]))) pairs))
+
 (defn meet
   "From now on the peer, the server of another node, may tell of its members."
   [server peer]
@@ -332,17 +360,22 @@
   [group]
   (members-in @(groups) group))
 
+(defn- names
+  "The names of those groups in the scope that satisfy f."
+  [scope f groups]
+  (into [] (comp (filter #(= scope (scope-of %))) (filter f) (map name-of)) groups))
+
 (defn which-local-groups
-  "The groups that have live local members."
-  []
+  "The names of the groups in the scope that have live local members."
+  [scope]
   (let [state @(groups)]
-    (filterv #(seq (local-members-in state %)) (keys (:local state)))))
+    (names scope #(seq (local-members-in state %)) (keys (:local state)))))
 
 (defn which-groups
-  "The groups that have members."
-  []
+  "The names of the groups in the scope that have members."
+  [scope]
   (let [{:keys [local remote] :as state} @(groups)]
-    (filterv #(seq (members-in state %)) (distinct (concat (keys local) (keys remote))))))
+    (names scope #(seq (members-in state %)) (distinct (concat (keys local) (keys remote))))))
 
 ;; ---- watchers
 
@@ -380,10 +413,13 @@
   (recorded (watch pid ref [:group group]) group))
 
 (defn watch-all
-  "The same for all groups. A map from each group to its members before."
-  [pid ref]
-  (let [{:keys [local remote] :as state} (watch pid ref :all)]
-    (into {} (map (fn [group] [group (recorded state group)])) (concat (keys local) (keys remote)))))
+  "The same for all groups in the scope. A map from the name of each group to its members before."
+  [pid ref scope]
+  (let [{:keys [local remote] :as state} (watch pid ref [:all scope])]
+    (into {}
+          (comp (filter #(= scope (scope-of %)))
+                (map (fn [group] [(name-of group) (recorded state group)])))
+          (concat (keys local) (keys remote)))))
 
 (defn unwatch
   "Ends what the process has begun by `watch-group` or `watch-all`; false if that has ended, or the process has begun none."

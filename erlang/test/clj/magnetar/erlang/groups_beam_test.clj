@@ -98,6 +98,24 @@
           (is (says? c "[]" "pg:which_groups()"))
           (is (= "true" (ask b "is_pid(whereis(pg))") (ask c "is_pid(whereis(pg))"))))))))
 
+(deftest scopes-of-one-name-are-the-same
+  (with-beams {:scopes #{:shop}}
+    (fn [b _]
+      (let [one (idle)]
+        (ask b "{ok, _} = pg:start(shop)")
+        (pg/join :shop :orders one)
+        (is (true? (erlang/connect b-name)))
+        (is (says? b "1" "length(pg:get_members(shop, orders))"))
+        (ask b "P = spawn(fun() -> receive x -> x end end), pg:join(shop, orders, P), pg:join(orders, P)")
+        (is (eventually #(= [2 1] [(count (pg/members :shop :orders)) (count (pg/members :orders))])))
+        (is (= "1" (ask b "length(pg:get_members(orders))")) "a member of the other scope is not told")
+        (let [[ref _] (pg/monitor :shop :orders)]
+          (ask b "exit(P, kill)")
+          (is (= [ref :leave :orders] (pop (got)))))
+        (actor/exit one :kill)
+        (is (says? b "[]" "pg:which_groups(shop)"))
+        (is (eventually #(= [[] []] [(pg/which-groups :shop) (pg/which-groups)])))))))
+
 (deftest messages-about-a-group-come-from-both-sides
   (with-beams {}
     (fn [b _]

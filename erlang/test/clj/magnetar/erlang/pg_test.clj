@@ -172,3 +172,34 @@
         (let [[_ monitor] (meet peer us)]
           (control peer [21 their-server us monitor :shutdown])
           (is (= us (found peer)) "the peer may be started again"))))))
+
+;; ---- scopes
+
+(deftest a-scope-has-a-server-of-its-name
+  (let [a (idle)]
+    (pg/join :shop :orders a)
+    (pg/join :stock a)
+    (running {:scopes #{:pg :shop}} (atom [])
+      (fn []
+        (let [peer (join other)
+              [[_ _ _ name] [verb us]] (next-control peer)
+              tell #(control peer [6 their-server (keyword "") :shop] %)]
+          (try
+            (is (= [:shop :discover] [name verb]))
+            (tell [:discover their-server])
+            (let [[cast [sync from [[group [member]] & more]]] (got peer)]
+              (is (= [:$gen_cast :sync us :orders nil] [cast sync from group more]))
+              (is (= [:discover us] (got peer)))
+              (is (= [19 us their-server] (pop (first (next-control peer)))))
+              (pg/join :prices a)
+              (pg/leave :shop :orders a)
+              (is (= [:leave us (list member) '(:orders)] (got peer)) "a change of another scope is not told"))
+            (tell [:join their-server :prices prices])
+            (is (eventually #(= [:prices] (pg/which-groups :shop))))
+            (is (= [a] (pg/members :prices)))
+            (tell [:$gen_cast [:sync their-server (list [:orders (list orders)])]])
+            (is (eventually #(= [:orders] (pg/which-groups :shop))))
+            (tell [:leave their-server orders '(:orders)])
+            (is (eventually #(= [] (pg/which-groups :shop))))
+            (finally (hang-up peer))))))
+    (ended a)))

@@ -1,6 +1,6 @@
 (ns magnetar.erlang.impl.pg
-  "The server that joins the groups of `magnetar.pg` on this node with the scope pg of BEAMs. It speaks with their processes
-  of that name:
+  "The server that joins the groups of a scope of `magnetar.pg` on this node with the scope of BEAMs. It has the name of the scope,
+  and speaks with their processes of that name:
 
     {discover, Server}                   the server has begun to look for others, or was found
     {'$gen_cast', {sync, Server, Pairs}} the local members of its node, as pairs of a group and pids
@@ -35,7 +35,7 @@
   "After how long a hidden node looks for a server again, which may have started late: Erlang's pg looks for visible nodes only."
   5000)
 
-;; ---- sending
+;; ---- sending. The groups have the names that they have in the scope
 
 (defn- send-change
   "Tells the peer of a change. A group that has no term is reported and stays on this node, with each of its changes."
@@ -63,15 +63,15 @@
   (connections/tell to [:discover (self)]))
 
 (defn- tell-changes
-  "Tells each peer that has got a sync what has changed; returns the local members at that time."
-  [{:keys [peers]}]
+  "Tells each peer that has got a sync what has changed; returns the local members of all scopes at that time."
+  [{:keys [scope peers]}]
   (let [[changes local] (groups/take-outbox (self))
         listeners (for [[peer {:keys [told?]}] peers :when told?] peer)]
-    (doseq [change changes, peer listeners]
-      (send-change peer change))
+    (doseq [[verb & pair] changes, [group pids] (groups/of-scope scope [pair]), peer listeners]
+      (send-change peer [verb group pids]))
     local))
 
-;; ---- peers. The state has :peers, from the pid of a server to {:ref monitor :told? was-sent-a-sync}
+;; ---- peers. The state has the :scope, and :peers, from the pid of a server to {:ref monitor :told? was-sent-a-sync}
 
 (defn- meet
   "The state in which the peer is monitored."
@@ -84,8 +84,8 @@
 
 (defn- discovered
   "The state after an answer to the peer, which looks for others."
-  [{:keys [peers] :as state} peer]
-  (send-sync peer (groups/pairs (tell-changes state)))
+  [{:keys [scope peers] :as state} peer]
+  (send-sync peer (groups/of-scope scope (groups/pairs (tell-changes state))))
   (when-not (peers peer)
     (discover peer))
   (assoc-in (meet state peer) [:peers peer :told?] true))
@@ -98,22 +98,22 @@
     (and (sequential? x) (every? #(instance? Pid %) x)) (vec x)))
 
 (defn- merged
-  "The pairs, in which no two groups are equal here."
-  [pairs]
-  (reduce (fn [all [group pids]] (update all group (fnil into []) (all-pids pids))) {} pairs))
+  "The pairs of a name in the scope and pids as a map of groups. Names that are told apart in Erlang may be one group here."
+  [scope pairs]
+  (reduce (fn [all [name pids]] (update all (groups/in-scope scope name) (fnil into []) (all-pids pids))) {} pairs))
 
-(defn- synced [state peer pairs]
+(defn- synced [{:keys [scope] :as state} peer pairs]
   (let [state (meet state peer)]
-    (groups/peer-syncs (self) peer (merged pairs))
+    (groups/peer-syncs (self) peer (merged scope pairs))
     state))
 
 ;; ---- nodes
 
 (defn- look-for
   "Looks for the server of the node. A hidden node looks again later, as long as the node is connected and has none."
-  [{:keys [hidden? up peers] :as state} node]
+  [{:keys [scope hidden? up peers] :as state} node]
   (when (and (contains? up node) (not-any? #(= node (nodes/name-of %)) (keys peers)))
-    (discover [:pg node])
+    (discover [scope node])
     (when hidden?
       (actor/send-after again-ms (self) [::again node])))
   state)
@@ -142,12 +142,12 @@
 
 (defn- told
   "The state after a message of a peer."
-  [state [verb peer x y]]
+  [{:keys [scope] :as state} [verb peer x y]]
   (case verb
     :discover (discovered state peer)
-    :join (do (some->> (all-pids y) (groups/peer-joins (self) peer x)) state)
+    :join (do (some->> (all-pids y) (groups/peer-joins (self) peer (groups/in-scope scope x))) state)
     :leave (do (when-let [pids (and (sequential? y) (all-pids x))]
-                 (groups/peer-leaves (self) peer y pids))
+                 (groups/peer-leaves (self) peer (map #(groups/in-scope scope %) y) pids))
                state)
     state))
 
@@ -167,10 +167,10 @@
 
 ;; ---- the server
 
-(defn- init [{:keys [links ^Settings settings]}]
+(defn- init [{:keys [name links ^Settings settings]}]
   (groups/attach (self))
   (connections/watch links (self))
-  [:ok {:peers {} :up #{} :hidden? (not (.visible settings))}])
+  [:ok {:scope name :peers {} :up #{} :hidden? (not (.visible settings))}])
 
 (defn- if-vector
   "Calls f with the state and the message; a message that is no vector has no meaning here."
@@ -179,7 +179,7 @@
     [:noreply (if (vector? message) (f state message) state)]))
 
 (def callbacks
-  "The callbacks of the server."
+  "The callbacks of the server, whose `init` gets its :name beside the options of the node."
   {:init init
    :handle-call (fn [_ from state]
                   (connections/reply from [:error :notsup])

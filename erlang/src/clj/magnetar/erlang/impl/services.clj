@@ -31,7 +31,7 @@
 ;; ---- all of them
 
 (def ^:private all
-  "From the name of a service to its callbacks. `init` gets the options of the node, its :node, :links, :codec and :places."
+  "From the name of a service to its callbacks. `init` gets the options of the node, its :node, :links, :codec and :places, and the :name."
   {:global_name_server global/callbacks
    :net_kernel net-kernel
    :pg pg/callbacks
@@ -48,7 +48,7 @@
 (defn- start
   "Starts the service: [pid] or [nil why]. It may take no part, as :global_name_server of a hidden node."
   [callbacks options name]
-  (let [started (gs/start-link callbacks options {:name name})
+  (let [started (gs/start-link callbacks (assoc options :name name) {:name name})
         [how x] (when (vector? started) started)]
     (if (= :ok how) [x] [nil x])))
 
@@ -66,7 +66,7 @@
       pid)))
 
 (defn start-all
-  "Starts the services, linked to this process; returns the set of their pids. A name that a program has taken
-  stays with it."
-  [options]
-  (into #{} (keep #(start-one options %)) all))
+  "Starts the services, and a server for each of the :scopes, linked to this process; returns the set of their pids. A name
+  that a program has taken stays with it."
+  [{:keys [scopes] :as options}]
+  (into #{} (keep #(start-one options %)) (concat all (for [scope (disj scopes :pg)] [scope pg/callbacks]))))
