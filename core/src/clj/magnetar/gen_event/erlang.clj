@@ -60,3 +60,10 @@
   "The handlers as Erlang lists them."
   [handlers]
   (apply list (map #(erlang/term (:known-by %)) handlers)))
+
+(defn states
+  "The states of the handlers as the `sys` of Erlang shows them: {Module, Id, State}, with the id false for a handler without one."
+  [handlers]
+  (apply list (for [{:keys [known-by state]} handlers
+                    :let [[module id] (if (vector? known-by) known-by [known-by false])]]
+                [(erlang/term module) (erlang/term id) state])))

@@ -324,6 +324,7 @@
     (view [_ server debug]
       (assoc (server/debug-view server debug)
              :state-of #(mapv seen %)
+             :state-in-erlang erlang/states
              :replaced replace-each
              :change-code change-code))
     (idle [_ server state debug frame] (.idle ^Kind server/kind server state debug frame))))

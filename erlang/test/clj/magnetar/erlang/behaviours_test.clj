@@ -223,6 +223,7 @@
   (let [events [:events them]]
     (is (= :ok (ge/add-handler events :erlang_behaviours [:tally [:inbox (keyword us)]])) "the name of a process here, as the BEAM has it")
     (is (= [:erlang_behaviours] (ge/which-handlers events)))
+    (is (= [[:erlang_behaviours false [[:inbox (keyword us)] 0]]] (sys/get-state events)))
     (is (= :ok (ge/notify events :first)))
     (is (= :ok (ge/sync-notify events [:second])))
     (is (= [[:event :first] [:event [:second]]] [(got) (got)]))
@@ -249,6 +250,7 @@
   (ge/add-handler :events [tally 7] 10)
   (let [m (at "events")]
     (is (= "[{tally,7},tally]" (ask b "gen_event:which_handlers(" m ")")))
+    (is (= "[{tally,7,10},{tally,false,0}]" (ask b "sys:get_state(" m ")")))
     (is (= "ok" (ask b "gen_event:notify(" m ", {first, 1})")))
     (is (= [[:event [:first 1]] [:event [:first 1]]] [(got) (got)]))
     (is (= "ok" (ask b "gen_event:sync_notify(" m ", second)")))

@@ -112,6 +112,7 @@
         (control peer (to :events) [:notify :first])
         (is (= :ok (ask [:sync_notify :second])))
         (is (= 2 (ask [:call :my.tally :count])))
+        (is (= '([:my.tally false 2]) (answer peer :events [:system [their-pid tag] :get_state])))
         (is (= [:error [:unknown_call [:more 1]]] (ask [:more 1])))
         (is (= [:error [:unknown_call 3]] (ask 3))))
       (ge/stop :events))))

@@ -137,6 +137,12 @@
     :refused [f state]
     [(unknown request) state]))
 
+(defn- seen-by
+  "The view as the process that asks sees it: a state may have a form of its own in Erlang."
+  [{:keys [state-in-erlang] :as view} from]
+  (cond-> view
+    (and state-in-erlang (instance? Asked from)) (assoc :state-of state-in-erlang)))
+
 (defn- change-code [{:keys [change-code]} state [_ old extra]]
   (let [[how new :as outcome] (attempt #(change-code state old extra))]
     (if (= :ok how)
@@ -163,7 +169,7 @@
   "Does what a system message asks, in the words of this library; returns [state debugging] to go on with, once it is not suspended any more.
 
   The view of a process is a map: :who, :parent, and functions :state-of, :replaced, :change-code, :status and :terminate, which does not
-  return."
+  return. With :state-in-erlang, a function as well, a process of Erlang gets what that returns of the state."
   [{:keys [status terminate] :as view} state debug from [word x :as request]]
   (if-some [[answer debug] (set-debug debug request)]
     (do (tell from answer) [state (slim debug)])
@@ -172,7 +178,7 @@
       :resume (do (tell from :ok) [state debug])
       :terminate (do (tell from :ok) (terminate state x))
       :get-status (do (tell from (status state debug :running)) [state debug])
-      (let [[answer state] (on-state view state request)]
+      (let [[answer state] (on-state (seen-by view from) state request)]
         (tell from answer)
         [state debug]))))
 
