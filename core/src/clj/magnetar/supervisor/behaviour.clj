@@ -390,7 +390,14 @@
       [(erlang/answer (first from) own value) state])
     [(or (erlang/refused word) [:error [:unknown-call (codec/plain [word x])]]) state]))
 
-(defn- answer [state [word x] from]
+(defn- start-task
+  "Starts a task of Elixir under a supervisor that may have one."
+  [{:keys [strategy] :as state} request]
+  (if (= :dynamic strategy)
+    (update (start-dynamic state (erlang/task-spec request)) 0 erlang/task-answer)
+    [(erlang/refused :start_task) state]))
+
+(defn- answer [state [word x :as request] from]
   (case word
     :start-child (start-child state x)
     :terminate-child (terminate-child state x)
@@ -401,6 +408,7 @@
     :count-children [(count-children state) state]
     :get-childspec [(childspec state x) state]
     :history [(vec (:history state)) state]
+    :start_task (start-task state request)
     (answer-erlang state word x from)))
 
 (defn- handle-call [request from state]

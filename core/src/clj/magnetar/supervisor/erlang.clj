@@ -2,8 +2,10 @@
   "Requests to supervisors, in the words of this library and of Erlang."
   {:no-doc true}
   (:require
+   [magnetar.actor :as actor]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.otp.erlang :as erlang]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.supervisor.children :as children])
   (:import
@@ -88,9 +90,40 @@
     (when (or template? (not= :start-child own))
       [own x])))
 
+;; Elixir's Task.Supervisor asks for a task in words of its own. The server of the node of Erlang knows what such a task may do.
+
+(def ^:private node-server :magnetar.erlang/node)
+
+(defn- start-task
+  "The start of a task, in the supervisor."
+  [args]
+  (let [body (request/call node-server [:task args] 5000 nil)]
+    (if (fn? body)
+      [:ok (actor/spawn-opt body {:link true :bindings :none})]
+      body)))
+
+(defn task-spec
+  "The spec of a child that is a task of Elixir."
+  [[_ args restart shutdown]]
+  {:start [start-task args]
+   :restart (get #{:transient :permanent} restart :temporary)
+   :shutdown (cond
+               (= :brutal_kill shutdown) :brutal-kill
+               (or (= :infinity shutdown) (nat-int? shutdown)) shutdown
+               :else 5000)})
+
+(defn task-answer
+  "The answer to a request for a task of Elixir."
+  [[how why :as answer]]
+  (cond
+    (not= :error how) answer
+    (= :max-children why) [:error :max_children]
+    :else [:error (erlang/term why)]))
+
 (def refused
   "The answer to a request of Erlang that no words of this library say; nil for other words."
-  {:start_child [:error [:notsup "A supervisor of this node takes no child spec of another node."]]})
+  {:start_child [:error [:notsup "A supervisor of this node takes no child spec of another node."]]
+   :start_task [:error [:notsup "A supervisor of tasks has the strategy :dynamic, as magnetar.task.supervisor starts it."]]})
 
 (defn id
   "The id of the child as Erlang has it."

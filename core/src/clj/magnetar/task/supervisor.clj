@@ -12,7 +12,8 @@
   children  children terminate-child
 
   A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. It may be on another node of a
-  cluster, as [name node]. The work is then a var that the other node lists as :spawnable. Tasks see the
+  cluster, as [name node]. The work is then a var that the other node lists as :spawnable. On a node of Erlang
+  it is a Task.Supervisor of Elixir, and the work a symbol such as 'Elixir.Prices/refresh. Tasks see the
   context values of their caller over the ones of the supervisor, and the root values of dynamic vars. The
   names follow Elixir's module Task.Supervisor.
 
@@ -30,6 +31,7 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
+   [magnetar.task.elixir :as elixir]
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
@@ -148,12 +150,24 @@
   (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (why-not-started supervisor why))
            {:magnetar/reason :magnetar/task-not-started :reason why :supervisor supervisor})))
 
+(defn- elixir-at
+  "The supervisor, if it is one of Elixir on another node."
+  [operation supervisor f]
+  (when (elsewhere supervisor)
+    (when-some [found (elixir/found operation supervisor)]
+      (check-var operation f)
+      found)))
+
 (defn- async-in [operation supervisor site f args link? options]
   (let [options (dissoc options :args)
-        [how x] (if-some [there (elsewhere supervisor)]
-                  (child-there operation there site f args (.pid (LocalProcess/require operation)) options)
-                  (child supervisor site (context/carried (work/child-body operation f args)) options))]
+        of-elixir (elixir-at operation supervisor f)
+        there (elsewhere supervisor)
+        [how x] (cond
+                  of-elixir (elixir/start operation supervisor of-elixir options)
+                  there (child-there operation there site f args (.pid (LocalProcess/require operation)) options)
+                  :else (child supervisor site (context/carried (work/child-body operation f args)) options))]
     (cond
+      (and of-elixir (= :ok how)) (elixir/adopt site x link? f args)
       (= :ok how) (work/adopt site x link?)
       (= :max-children x) (throw (work/too-many supervisor))
       :else (not-started supervisor site x))))
@@ -334,9 +348,11 @@
   (work/check-function "start-child" f)
   (let [{:keys [args] :as options} (options-of "start-child" [:args :restart :shutdown] f more)
         options (dissoc options :args)]
-    (if-some [there (elsewhere supervisor)]
-      (child-there "start-child" there site f args nil options)
-      (child supervisor site (work/with-callers #(apply f args)) options))))
+    (if-some [of-elixir (elixir-at "start-child" supervisor f)]
+      (elixir/start-child "start-child" supervisor of-elixir f args options)
+      (if-some [there (elsewhere supervisor)]
+        (child-there "start-child" there site f args nil options)
+        (child supervisor site (work/with-callers #(apply f args)) options)))))
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} start-child*
   "Does what `start-child` does, as a function; see `async*`."

@@ -66,11 +66,18 @@
   [operation f]
   (arguments/function operation f (str "(" operation " fetch url)")))
 
+(defn- going [ref]
+  [::go ref])
+
 (defn- introduce
-  "Tells the process whom to answer; the task."
-  [owner site pid]
+  "Tells the process whom to answer, by the message (go reference); the task."
+  [owner site pid go]
   (let [ref (actor/monitor pid {:alias :reply-demonitor})]
-    (! pid [::go ref])
+    (try
+      (! pid (go ref))
+      (catch Throwable t ; the other node cannot read it
+        (actor/demonitor ref {:flush true})
+        (throw t)))
     (->Task pid ref owner site)))
 
 (defn async
@@ -79,7 +86,7 @@
   (check-function "async" f)
   (let [owner (.pid (LocalProcess/require "async"))
         body (for-owner owner (callers-of-new owner) f args)]
-    (introduce owner site (proc-lib/spawn-with "async" site {:link true} body))))
+    (introduce owner site (proc-lib/spawn-with "async" site {:link true} body) going)))
 
 (defn callers-from-here
   "The callers of what this process starts."
@@ -114,12 +121,13 @@
     (for-owner owner (callers-of-new owner) f args)))
 
 (defn adopt
-  "Makes the process, which a supervisor has started, a task of this one."
-  [site pid link?]
-  (let [owner (actor/self)]
-    (when link?
-      (Links/link (LocalProcess/current) pid)) ; of one that died meanwhile the monitor tells
-    (introduce owner site pid)))
+  "Makes the process, which a supervisor has started, a task of this one. It begins by the message (go reference)."
+  ([site pid link?] (adopt site pid link? going))
+  ([site pid link? go]
+   (let [owner (actor/self)]
+     (when link?
+       (Links/link (LocalProcess/current) pid)) ; of one that died meanwhile the monitor tells
+     (introduce owner site pid go))))
 
 ;; ---- what comes of it
 

@@ -101,16 +101,25 @@
   [functions ref module function args]
   (actor/exit (into [ref] (take 3) (printing #(outcome functions module function args)))))
 
+(defn- value-or-end
+  "The value of an outcome. Without one, ends this process as a BEAM ends one."
+  [[kind x stack thrown]]
+  (when thrown
+    (reports/report (str (LocalProcess/current)) thrown))
+  (case kind
+    :return x
+    :exit (actor/exit x)
+    :error (actor/exit [x stack])))
+
 (defn run
-  "Calls the function, and ends this process as a BEAM ends one."
+  "Calls the function, and ends this process as a BEAM ends one. What it prints goes to the group leader."
   [functions module function args]
-  (let [[kind x stack thrown] (printing #(outcome functions module function args))]
-    (when thrown
-      (reports/report (str (LocalProcess/current)) thrown))
-    (case kind
-      :return x
-      :exit (actor/exit x)
-      :error (actor/exit [x stack]))))
+  (value-or-end (printing #(outcome functions module function args))))
+
+(defn run-here
+  "Does what `run` does in a process that was started by one of this node, and prints as that does."
+  [functions module function args]
+  (value-or-end (outcome functions module function args)))
 
 (defn- begin
   "What a process does that was asked for with these. Calls by `erpc` and `rpc` name functions of `erpc`."

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.erlang.impl.functions :as functions]
    [magnetar.erlang.impl.services :as services]
+   [magnetar.erlang.impl.tasks :as tasks]
    [magnetar.erlang.impl.watchers :as watchers]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
@@ -84,6 +85,7 @@
                           :services (services/start-all (merge options made))
                           :watchers (watchers/begin (:links made))
                           :watching {} ; from a process to the monitor of it
+                          :task #(tasks/body (:functions options) (:places made) %)
                           :node (:node made)
                           :host (.getHostAddress ^InetAddress (.bind ^Settings (:settings options)))}]
       [:EXIT holder why] [:error why])))
@@ -104,7 +106,7 @@
     state
     (assoc-in state [:watching pid] (actor/monitor pid))))
 
-(defn- handle-call [request [pid :as from] {:keys [^Node node host] :as state}]
+(defn- handle-call [request [pid :as from] {:keys [^Node node host task] :as state}]
   (let [[kind name port] (if (vector? request) request [request])]
     (case kind
       :address [:reply (str host ":" (.port node)) state]
@@ -113,6 +115,7 @@
       :disconnect [:reply (.disconnect node name) state]
       :watch [:reply true (watch state pid name)]
       :unwatch [:reply true (unwatch state pid)]
+      :task [:reply (task name) state] ; of a supervisor of the core, which knows this server by its name
       [:reply [:error :unknown-request] state])))
 
 (defn- without
