@@ -61,8 +61,14 @@
 (defn- bad [option wanted x]
   (node-options/bad "cluster/start" option wanted x))
 
-(defn- duration-pair? [{:keys [after every] :as x}]
-  (and (map? x) (pos-int? after) (pos-int? every)))
+(defn- detector?
+  "Can a silent node be told from one that says something every so often?"
+  [{:keys [after every] :as x}]
+  (and (map? x) (pos-int? after) (pos-int? every) (<= (long every) (quot (long after) 2))))
+
+(def ^:private most-buffer
+  "How many bytes the :buffer has at most. What is sent without a wait may take 64 times that, in one array."
+  16777216)
 
 (def ^:private checks
   [[:cluster string? "a string"]
@@ -70,9 +76,9 @@
    [:dns string? "a name of DNS"]
    [:insecure boolean? "true or false"]
    [:tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext"]
-   [:detect duration-pair? "{:after ms :every ms}"]
+   [:detect detector? "{:after ms :every ms}, where :after is twice :every or more"]
    [:spawnable #(and (set? %) (every? var? %)) "a set of vars"]
-   [:buffer pos-int? "a number of bytes"]
+   [:buffer #(and (pos-int? %) (<= (long %) (long most-buffer))) (str "a number of bytes from 1 to " most-buffer)]
    [:network #(instance? Network %) "a Network of the kernel"]])
 
 (defn- split-brain
@@ -115,6 +121,8 @@
 
 (defn- settings ^Settings [{:keys [name cluster bind advertise peers dns multicast tls insecure detect] :as options} cookie]
   (let [^InetSocketAddress at (if bind (socket-address :bind bind) (InetSocketAddress. (InetAddress/getLoopbackAddress) 0))]
+    (when (.isAnyLocalAddress (.getAddress at))
+      (bad :bind "one address of this machine, which others can dial, and not the wildcard address" bind))
     (when (and dns (zero? (.getPort at)))
       (bad :bind "an address with a port, the same one on all nodes, where there is :dns" bind))
     (cond-> (doto (Settings. name cookie)
@@ -180,7 +188,7 @@
     :insecure     true allows plain text, without :tls: a :bind, :advertise or :peers outside of the loopback
                   address, :dns and :multicast
     :detect       {:after ms :every ms}: a node that was silent for so long is lost, and each says something
-                  every so often. Default {:after 8000 :every 2000}
+                  every so often. :after is twice :every or more. Default {:after 8000 :every 2000}
     :spawnable    a set of vars that other nodes may start processes and tasks with: by `spawn`, and by
                   `magnetar.task.supervisor`. Default none
     :extensions   extensions of `magnetar.etf` for values of own classes
@@ -188,7 +196,8 @@
                   :bind and the other options of the network have no effect
     :split-brain  which side of a split cluster may act: a policy, or {:policy p :quorum n :lease ms}. Default
                   :keep-majority. Give all nodes the same. See below
-    :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
+    :buffer       the number of queued bytes to one node above which senders to it wait, at most 16777216.
+                  Default 1048576
 
   The policies are :keep-majority, :static-quorum with :quorum nodes, :keep-oldest and :allow. :keep-majority
   keeps more than half of the nodes, or exactly half with the oldest node among them. The policy decides where

@@ -5,8 +5,10 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.cluster :as cluster]
+   [magnetar.cluster.impl.global :as global]
    [magnetar.cluster.impl.hub :as hub]
-   [magnetar.cluster.simulated :refer [in-process start]]
+   [magnetar.cluster.impl.leader :as leader]
+   [magnetar.cluster.simulated :refer [in-process join nodes start]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
    [magnetar.test :as mt])
@@ -110,6 +112,18 @@
              (mt/on-node :a #(do (gs/cast hub/server-name :x)
                                  [(gs/call hub/server-name :x) (actor/node)])))))))
 
+(deftest a-node-whose-servers-do-not-start-leaves-the-network
+  (doseq [failing [#'leader/start-link #'global/start-link]]
+    (is (= [:no-room "nonode@nohost" true :ok ["b@sim"]]
+           (mt/simulate {:seed 1}
+             (let [net (mt/network)]
+               (start net :b {})
+               (mt/start-node :a)
+               (into (with-redefs-fn {failing (constantly [:error :no-room])}
+                       #(vector (join net :a) (mt/on-node :a actor/node)
+                                (mt/wait-until (fn [] (empty? (nodes :b))) {:timeout 20000})))
+                     [(join net :a) (nodes :a)])))))))
+
 ;; ---- this JVM
 
 (defn- refusal [options]
@@ -126,6 +140,12 @@
     (is (re-find #"has 5 bytes, and needs 16 or more" (refusal (assoc good :cookie "short"))))
     (is (= "`cluster/start`: :insecure is true or false; this is \"false\"." (refusal (assoc good :insecure "false"))))
     (is (re-find #":bind is an address with a port" (refusal (assoc good :dns "nodes.example"))))
+    (is (= (str "`cluster/start`: :bind is one address of this machine, which others can dial, and not the wildcard address; "
+                "this is \"0.0.0.0:7800\".")
+           (refusal (assoc good :bind "0.0.0.0:7800" :insecure true))))
+    (is (= "`cluster/start`: :buffer is a number of bytes from 1 to 16777216; this is 4294967296." (refusal (assoc good :buffer 4294967296))))
+    (is (= "`cluster/start`: :detect is {:after ms :every ms}, where :after is twice :every or more; this is {:after 1000, :every 2000}."
+           (refusal (assoc good :detect {:after 1000 :every 2000}))))
     (is (not (re-find #"0123456789abcdef"
                       (pr-str (try (cluster/start (assoc good :peer [])) (catch IllegalArgumentException e (ex-data e)))))) "no error shows the cookie")
     (is (re-find #":cookie-file is the path of a file with the cookie" (refusal {:name "a@b"})))

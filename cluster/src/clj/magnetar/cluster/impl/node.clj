@@ -111,25 +111,40 @@
           [:DOWN ref _ _ _] (recur (dissoc refs ref))
           [timed-out] (val (first refs)))))))
 
+(defn- begin-services
+  "Starts the servers of a node that has joined: what `init` returns."
+  [options state]
+  (let [[how leader] (leader/start-link options)]
+    (if (= :error how)
+      (do (leave state) [:error leader])
+      [:ok (reduce start-service (assoc state :leader leader :watchers {} :services {}) services)])))
+
+(defn- join
+  "Joins the network of the options, and starts the services: what `init` returns."
+  [{:keys [network] :as options} names]
+  (let [me (self)
+        notify (fn [event]
+                 (status/note event)
+                 (! me [::event event])
+                 (global/notify names event))
+        [how x] (hub/start-link (assoc options :notify notify))
+        refused (when (= :ok how) (settled network))]
+    (cond
+      (= :error how) (do (leave {:names names}) [:error x])
+      refused (do (leave {:hub x :names names}) [:error [:refused refused]])
+      :else (begin-services options {:hub x :names names :network network}))))
+
 (defn- begin
-  "Joins the network, and starts the services: what `init` returns."
+  "Takes the name, and joins: what `init` returns."
   [{:keys [name network] :as options}]
   (if-not (Peers/setName name)
     [:error [:named-already (Peers/name)]]
-    (let [me (self)
-          _ (status/begin network)
-          [_ names] (global/start-link name)
-          notify (fn [event]
-                   (status/note event)
-                   (! me [::event event])
-                   (global/notify names event))
-          [how x] (hub/start-link (assoc options :notify notify))
-          refused (when (= :ok how) (settled network))]
-      (cond
-        (= :error how) (do (leave {:names names}) [:error x])
-        refused (do (leave {:hub x :names names}) [:error [:refused refused]])
-        :else (let [[_ leader] (leader/start-link options)]
-                [:ok (reduce start-service {:hub x :names names :leader leader :network network :watchers {} :services {}} services)])))))
+    (do
+      (status/begin network)
+      (let [[how names] (global/start-link name)]
+        (if (= :error how)
+          (do (leave {}) [:error names])
+          (join options names))))))
 
 (defn- init [options]
   (actor/flag :trap-exit true)
