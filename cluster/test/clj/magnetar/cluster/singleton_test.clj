@@ -424,6 +424,11 @@
 
 ;; ---- a JVM that is stopped between the token and the start
 
+(defn- leave-running
+  "An `end` of the keeper that leaves the singleton running, as if its JVM had been stopped until later."
+  [state]
+  (dissoc state :runner :ref :singleton))
+
 (defn- held-back
   "An `ask` of the leader server whose first call to begin waits until another singleton has begun. `held` is true from then on."
   [ask held notes]
@@ -451,7 +456,7 @@
           :let [held (atom false)
                 notes (atom [])]]
     (with-redefs [leader/ask (held-back leader/ask held notes)
-                  singleton/end (fn [state] (dissoc state :runner :ref :singleton))] ; as if its JVM had been stopped
+                  singleton/end leave-running]
       (is (not (noted-by-two? (mt/simulate {:seed seed} (cut-off-when held notes)))) seed))))
 
 ;; ---- leaders without a keeper
@@ -709,19 +714,29 @@
 ;; ---- proof: a singleton writes to a register outside, with its token, while ways are cut
 
 (defn- write
-  "A write with the token to the register, which knows the greatest one. With :fenced it refuses a lesser one."
-  [{:keys [greatest fenced] :as register} token]
-  (let [stale (< (long token) (long greatest))]
-    (cond-> (update register :greatest max token)
+  "A write to the register, which knows the greatest token. With :fenced it refuses a lesser one. :turns has the writers whose writes
+  were taken, with their tokens, each as often as it has followed another one."
+  [{:keys [greatest fenced turns] :as register} writer token]
+  (let [stale (< (long token) (long greatest))
+        turn [writer token]]
+    (cond-> (-> (update register :greatest max token)
+                (update-in [:writers token] (fnil conj #{}) writer))
       stale (update :tried inc)
-      (and stale (not fenced)) (update :taken inc))))
+      (not (or (and stale fenced) (= turn (peek turns)))) (update :turns conj turn))))
+
+(defn- in-turn?
+  "Has each token one writer, and was none taken of a writer after one with a greater token?"
+  [{:keys [writers turns]}]
+  (and (every? #(= 1 (count %)) (vals writers))
+       (apply < 0 (map second turns))))
 
 (defn- start-writer [register token]
-  [:ok (actor/spawn-link (fn []
-                           (loop []
-                             (swap! register write token)
-                             (scope/sleep 100)
-                             (recur))))])
+  (let [writer (Object.)]
+    [:ok (actor/spawn-link (fn []
+                             (loop []
+                               (swap! register write writer token)
+                               (scope/sleep 100)
+                               (recur))))]))
 
 (defn- keep-writer [node register]
   (keep-on node {:name :writer :start [start-writer register] :shutdown 100}))
@@ -740,7 +755,7 @@
   "The register after two cuts, a crash and a restart, where the nodes' clocks differ."
   [fenced split-brain]
   (let [net (mt/network {:latency [1 20] :detector 500})
-        register (atom {:greatest 0 :tried 0 :taken 0 :fenced fenced})
+        register (atom {:greatest 0 :tried 0 :fenced fenced :writers {} :turns []})
         begin (fn [node] (start net node (merge {:lease 1000} split-brain)) (keep-writer node register))]
     (mt/start-node :a {:skew 300 :rate 1.05})
     (run! begin [:a :b :c])
@@ -762,7 +777,9 @@
 
 (defn- one-at-a-time?
   ([] (one-at-a-time? {}))
-  ([split-brain] (zero? (long (:tried (written true split-brain))))))
+  ([split-brain]
+   (let [{:keys [tried] :as register} (written true split-brain)]
+     (and (zero? (long tried)) (in-turn? register)))))
 
 (defn- checked [more program]
   (mt/check* (merge {:runs runs :properties [] :repeats 0} more) program))
@@ -772,9 +789,9 @@
   (is (:passed (checked {} one-at-a-time?)))
   (is (:passed (checked {:faults #{:flap :cut-link} :fault-rate 0.001} #(one-at-a-time? {:policy :static-quorum :quorum 2})))))
 
-(deftest a-register-that-checks-tokens-takes-no-stale-write
-  (with-redefs [singleton/end (fn [state] (dissoc state :runner :pid))] ; as if its JVM had been stopped
-    (is (:passed (checked {} #(zero? (long (:taken (written true {})))))))))
+(deftest a-register-that-checks-tokens-takes-the-writes-of-one-singleton-after-the-other
+  (with-redefs [singleton/end leave-running]
+    (is (:passed (checked {} #(in-turn? (written true {})))))))
 
 ;; ---- controls: each of these defects has to be found
 
@@ -782,8 +799,15 @@
   (is (not (:passed (checked {:runs 1000 :report (constantly nil)} program)))))
 
 (deftest a-register-that-does-not-check-is-found
-  (with-redefs [singleton/end (fn [state] (dissoc state :runner :pid))]
-    (is-found #(zero? (long (:taken (written false {})))))))
+  (with-redefs [singleton/end leave-running]
+    (is-found #(in-turn? (written false {})))))
+
+(deftest a-token-that-is-given-twice-is-found
+  (with-redefs [agreement/step (let [step agreement/step]
+                                 (fn [state [what :as event] now]
+                                   (cond-> (step state event now)
+                                     (= :token what) (assoc :token 1))))]
+    (is-found #(in-turn? (written true {})))))
 
 (deftest a-minority-that-goes-on-is-found
   (with-redefs [policy/active? (constantly true)]

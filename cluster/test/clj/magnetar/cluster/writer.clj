@@ -16,10 +16,10 @@
 ;; ---- the register
 
 (defn- entry
-  "The register after a write: the greatest token, and the writes, with the time and whether they were taken."
-  [{:keys [greatest] :as register} node token]
+  "The register after a write: the greatest token, and the writes, with the node, the singleton, and whether they were taken."
+  [{:keys [greatest] :as register} node writer token]
   (-> (update register :greatest max token)
-      (update :writes conj {:node node :token token :taken (<= (long greatest) (long token)) :at (System/nanoTime)})))
+      (update :writes conj {:node node :writer writer :token token :taken (<= (long greatest) (long token))})))
 
 (defn- serve [register ^Socket socket]
   (with-open [socket socket]
@@ -27,8 +27,8 @@
           ^Writer out (io/writer socket)]
       (loop []
         (when-some [line (.readLine in)]
-          (let [[node token] (read-string line)
-                after (swap! register entry node token)]
+          (let [[node writer token] (read-string line)
+                after (swap! register entry node writer token)]
             (.write out (str (if (:taken (peek (:writes after))) "taken" "stale") "\n"))
             (.flush out))
           (recur))))))
@@ -51,19 +51,20 @@
 ;; ---- in the JVM of a node
 
 (defn write
-  "Writes the token to the register once; \"taken\" or \"stale\"."
-  [port node token]
+  "Has the singleton write its token to the register once; \"taken\" or \"stale\"."
+  [port node writer token]
   (with-open [socket (Socket. (InetAddress/getLoopbackAddress) (int port))]
     (let [^Writer out (io/writer socket)]
-      (.write out (str (pr-str [node token]) "\n"))
+      (.write out (str (pr-str [node writer token]) "\n"))
       (.flush out)
       (.readLine ^BufferedReader (io/reader socket)))))
 
 (defn- start-writer [port token]
-  [:ok (actor/spawn-link (fn []
-                           (loop []
-                             (write port (actor/node) token)
-                             (recur))))])
+  (let [writer (str (random-uuid))]
+    [:ok (actor/spawn-link (fn []
+                             (loop []
+                               (write port (actor/node) writer token)
+                               (recur))))]))
 
 (defn begin
   "Joins the cluster, and keeps the singleton; the address."
