@@ -51,11 +51,12 @@
    [magnetar.impl.otp.names :as names]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib])
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.scope :as scope])
   (:import
    (magnetar.impl.otp Return)
    (magnetar.impl.otp.behaviour Behaviour)
-   (magnetar.kernel.process LocalProcess)))
+   (magnetar.kernel.process LocalProcess Peers)))
 
 (set! *warn-on-reflection* true)
 
@@ -335,12 +336,21 @@
     (arguments/misuse :magnetar/bad-nodes (str "`" operation "` wants a list of nodes, as in [(node)]; this is " (arguments/show nodes) ".")
                       {:nodes nodes})))
 
+(defn- connect
+  "Connects the nodes, all at the same time, since one that does not answer takes seconds."
+  [nodes]
+  (let [away (into #{} (filter #(and (string? %) (not= % (actor/node)) (nil? (Peers/connected ^String %)))) nodes)]
+    (when (next away) ; the send to a single one connects it
+      (scope/with-scope [s]
+        (run! (fn [^String node] (scope/fork s #(Peers/reach node))) away)))))
+
 (defn multi-call
   "Calls the servers with this name on the nodes, by default on this node.
 
   Returns [[[node answer] ..] [node ..]]: the answers, and the nodes that gave none.
 
-  Blocks until all have answered, at most for :timeout.
+  Blocks until the nodes are connected, or cannot be, all at the same time. Then until all have answered, at
+  most for :timeout.
 
   Options:
     :timeout  how long to wait for each answer at most, a duration. Default :infinity
@@ -358,7 +368,8 @@
    (check-nodes "multi-call" nodes)
    (arguments/nanos :timeout timeout)
    (proc-lib/in-process
-     #(let [requests (mapv (fn [node] [node (send-request (on server node) request)]) nodes)
+     #(let [_ (connect nodes)
+            requests (mapv (fn [node] [node (send-request (on server node) request)]) nodes)
             answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout :else nil}))]) requests)
             good? (fn [[_ answer]] (and (vector? answer) (= :reply (first answer))))]
         [(mapv (fn [[node [_ value]]] [node value]) (filter good? answers))
@@ -367,7 +378,9 @@
 (defn abcast
   "Casts to the servers with this name on the nodes, by default on this node.
 
-  Returns :abcast at once.
+  Returns :abcast. No server answers.
+
+  Blocks until the nodes are connected, or cannot be, all at the same time.
 
   Example:
 
@@ -378,6 +391,7 @@
   ([server request] (abcast [(actor/node)] server request))
   ([nodes server request]
    (check-nodes "abcast" nodes)
+   (connect nodes)
    (run! #(cast (on server %) request) nodes)
    :abcast))
 

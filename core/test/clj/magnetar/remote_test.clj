@@ -16,7 +16,8 @@
    [magnetar.support :refer [collecting eventually with-failures]]
    [magnetar.sys :as sys])
   (:import
-   (magnetar.kernel.process Connection DeadLetters LocalProcess Peer Pid ProcessTable Signal$Exit Signal$Link Signal$Message Signal$Monitor Spawn)))
+   (java.util.concurrent CountDownLatch TimeUnit)
+   (magnetar.kernel.process Connection DeadLetters LocalProcess Peer Peers Pid ProcessTable Signal$Exit Signal$Link Signal$Message Signal$Monitor Spawn Transport)))
 
 (set! *warn-on-reflection* true)
 
@@ -164,6 +165,21 @@
       (is (= [:reply 8] (gs/receive-response (gs/send-request there :get) {:timeout 5000})))
       (is (= :late (gs/call there :never {:timeout 1 :else :late})))
       (is (= :shutdown (reason-of #(gs/call there :stop))) "the reason of a call whose server ends"))))
+
+(deftest a-multi-call-and-an-abcast-connect-all-nodes-at-the-same-time
+  (let [nodes (mapv #(str "n" % "@far") (range 8))]
+    (doseq [[f answer] [[#(gs/multi-call nodes :counter :get) [[] nodes]] [#(gs/abcast nodes :counter 1) :abcast]]
+            :let [all (CountDownLatch. (count nodes))
+                  together? (atom #{})
+                  dialer (reify Transport
+                           (connect [_ _]
+                             (.countDown all)
+                             (swap! together? conj (.await all 10 TimeUnit/SECONDS))))]]
+      (Peers/addDialer dialer)
+      (try
+        (is (= answer (f)))
+        (is (= #{true} @together?))
+        (finally (Peers/removeDialer dialer))))))
 
 (deftest a-cut-fires-links-and-monitors-once-and-later-signals-do-nothing
   (with-mirror [m]

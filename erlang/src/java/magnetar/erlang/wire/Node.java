@@ -71,7 +71,8 @@ public final class Node {
     private final Set<Socket> greetings = new HashSet<>(); // sockets whose handshake has not ended
     private boolean closed;
 
-    private record Dial(CompletableFuture<Boolean> answer, long begin) {}
+    /** A dial. What waits for it is told after it was forgotten. */
+    private record Dial(CompletableFuture<Boolean> answer, CompletableFuture<Boolean> told, long begin) {}
 
     /** A node that does not listen yet. The codec has the identities of the transport. */
     public Node(Settings own, Links transport, Codec codec) {
@@ -217,14 +218,17 @@ public final class Node {
             }
             Dial other = dials.get(name);
             if (other != null && !other.answer.isDone()) { // one that is done will be forgotten
-                return other.answer;
+                return other.told;
             }
-            dial = new Dial(new CompletableFuture<>(), System.nanoTime());
+            dial = new Dial(new CompletableFuture<>(), new CompletableFuture<>(), System.nanoTime());
             dials.put(name, dial);
         }
-        dial.answer.completeOnTimeout(false, 2L * own.handshake(), TimeUnit.MILLISECONDS).whenComplete((up, _) -> forget(name, dial, up));
+        dial.answer.completeOnTimeout(false, 2L * own.handshake(), TimeUnit.MILLISECONDS).whenComplete((up, _) -> {
+            forget(name, dial, up);
+            dial.told.complete(up);
+        });
         Thread.ofVirtual().name("magnetar-erlang-dial").start(() -> dial(name, port, dial));
-        return dial.answer;
+        return dial.told;
     }
 
     private synchronized void forget(String name, Dial dial, boolean up) {
