@@ -200,6 +200,25 @@
           (is (true? (deref answer scripted/limit-ms :late)))
           (is (= ["z@127.0.0.1"] (erlang/nodes))))))))
 
+(deftest a-dial-that-is-answered-after-the-other-one-is-up-is-given-up
+  (running
+    (fn []
+      (with-open [server (listen)]
+        (let [answer (future (erlang/connect "z@127.0.0.1" {:port (.getLocalPort server)}))
+              theirs (accept server)
+              mine (dial (port-of-node))]
+          (read-message theirs)
+          (send-bytes mine (hello "z@127.0.0.1"))
+          (is (= "sok_simultaneous" (read-text mine)))
+          (go-on mine)
+          (is (true? (deref answer scripted/limit-ms :late)))
+          (send-bytes theirs (status "alive"))
+          (is (= "sfalse" (read-text theirs)) "the connection is not an old one")
+          (is (ended? theirs))
+          (is (= ["z@127.0.0.1"] (erlang/nodes)))
+          (hang-up mine)
+          (is (scripted/eventually #(= [] (erlang/nodes))) "it was the one that is up"))))))
+
 (deftest a-node-that-comes-again-takes-the-place-of-its-old-connection-when-it-has-proved-the-cookie
   (running
     (fn []

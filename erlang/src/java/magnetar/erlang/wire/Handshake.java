@@ -5,6 +5,7 @@ import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 
 /**
@@ -51,11 +52,15 @@ final class Handshake {
 
     // --- the side that dials -----------------------------------------------------------------------------------------
 
-    /** Greets the node of this name; null if that one dials this node at the same time, and goes on with that. */
-    Other dial(String name) throws IOException {
+    /**
+     * Greets the node of this name; null if that one dials this node at the same time, and goes on with that.
+     *
+     * @param wanted is asked if that node says that it has a connection: false if this node has one by now
+     */
+    Other dial(String name, BooleanSupplier wanted) throws IOException {
         byte[] me = bytes(own.name());
         letters.send(buffer('N', me).putLong(own.flags()).putInt((int) own.creation()).putShort((short) me.length).put(me));
-        if (!mayGoOn(name)) {
+        if (!mayGoOn(wanted)) {
             return null;
         }
         ByteBuffer m = expect('N', LONGEST_NAME, 19);
@@ -73,7 +78,7 @@ final class Handshake {
         return other;
     }
 
-    private boolean mayGoOn(String name) throws IOException {
+    private boolean mayGoOn(BooleanSupplier wanted) throws IOException {
         String status = StandardCharsets.ISO_8859_1.decode(expect('s', LONGEST_STATUS, 1)).toString();
         switch (status) {
             case "ok", "ok_simultaneous" -> {
@@ -82,9 +87,10 @@ final class Handshake {
             case "nok" -> {
                 return false;
             }
-            case "alive" -> { // an old connection, of which this side knows that it has ended
-                letters.send(ByteBuffer.allocate(8).put(bytes("strue")));
-                return true;
+            case "alive" -> { // an old connection, of which this side knows that it has ended; or one that it has dialled meanwhile
+                boolean goOn = wanted.getAsBoolean();
+                letters.send(ByteBuffer.allocate(8).put(bytes("s" + goOn)));
+                return goOn;
             }
             case "not_allowed" -> throw new Refused("It does not let the node " + own.name() + " in.");
             default -> throw new Refused("It has answered the name with the unknown status " + quoted(status) + ".");

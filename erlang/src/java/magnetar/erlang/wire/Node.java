@@ -36,7 +36,8 @@ import magnetar.kernel.time.Waits;
  *   <li>A dial ends with an answer: true when there is a link with the node of this name, by whichever side, and else
  *       false, at the latest after twice the time of a handshake.
  *   <li>Two nodes that dial each other get one link: the dial of the node with the greater name goes on. The other node
- *       answers {@code ok_simultaneous} to it, and gives its own up when that one is up.
+ *       answers {@code ok_simultaneous} to it, and gives its own up when that one is up. If its own is answered
+ *       {@code alive} after that, it says that it does not want to go on.
  *   <li>A dial that has failed after more than a second is not begun again by signals for as long as it took. So a process
  *       that sends to a host that does not answer waits for half of the time at most. {@link #connect} begins one at any time.
  *   <li>T1 adds a socket or a link and checks {@code closed} under the lock. T2, in {@link #close}, writes {@code closed} under
@@ -267,10 +268,10 @@ public final class Node {
             if (at != null && enter(s, Integer.MAX_VALUE)) { // sides that dial this node keep no dial away
                 s.connect(at, own.handshake());
                 Socket talk = secured(s, Settings.host(name), deadline);
-                Handshake.Other other = new Handshake(talk, own, deadline).dial(name);
+                Handshake.Other other = new Handshake(talk, own, deadline).dial(name, () -> lacks(name));
                 kept = other != null && admit(other, s, talk);
                 if (other == null) {
-                    return; // the other node dials as well, and goes on with that
+                    return; // the other node dials as well, and goes on with that or has done so: its link answers the dial
                 }
             }
         } catch (Refused | SSLException e) {
@@ -286,6 +287,11 @@ public final class Node {
         if (!kept) {
             dial.answer.complete(false);
         }
+    }
+
+    private synchronized boolean lacks(String name) {
+        Link link = links.get(name);
+        return link == null || link.isClosed();
     }
 
     /** The socket for the bytes of the handshake and the link, which has TLS if it is configured. The host is the one that is dialled, or null. */
