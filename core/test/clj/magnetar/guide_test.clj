@@ -75,11 +75,11 @@
 
 (def ^:private run-elsewhere
   "With other libraries, by magnetar.integrations-test, magnetar.context-propagation-test, magnetar.otel-test, magnetar.http-test,
-  magnetar.http.client-test, magnetar.erlang.page-test, magnetar.cluster.page-test, magnetar.cluster.security-page-test
+  magnetar.http.client-test, magnetar.erlang.page-test, magnetar.erlang.elixir-page-test, magnetar.cluster.page-test, magnetar.cluster.security-page-test
   and magnetar.cluster.kubernetes-page-test; in JVMs of their own, by magnetar.dev.startup-page-test and magnetar.kernel.module-test; or nothing but what a project
   says about its dependencies, or what has changed."
   #{"guide/startup.md" "guide/java.md" "guide/with-component.md" "guide/with-integrant.md" "guide/with-mount.md" "guide/core-async-compat.md"
-    "guide/thread-locals.md" "guide/opentelemetry.md" "guide/http.md" "guide/http-client.md" "guide/cluster.md" "guide/cluster-security.md" "guide/kubernetes.md" "guide/erlang.md"
+    "guide/thread-locals.md" "guide/opentelemetry.md" "guide/http.md" "guide/http-client.md" "guide/cluster.md" "guide/cluster-security.md" "guide/kubernetes.md" "guide/erlang.md" "guide/elixir.md"
     "guide/upgrading.md"})
 
 (deftest each-page-of-the-guide-is-run-by-a-test

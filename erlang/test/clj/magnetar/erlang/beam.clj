@@ -1,5 +1,5 @@
 (ns magnetar.erlang.beam
-  "Real BEAMs for tests, in a run with --with-erl, with an EPMD of their own on a free port. They end with the test."
+  "Real BEAMs for tests, with Erlang or Elixir, in a run with --with-erl, with an EPMD of their own on a free port. They end with the test."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -103,10 +103,27 @@
     (next-answer (:lines beam))
     beam))
 
+(defn begin-elixir
+  "Starts the command, of Elixir, in the folder, and returns it."
+  [folder epmd-port command]
+  (let [process (start folder
+                       {"ERL_EPMD_PORT" (str epmd-port) "HOME" (str (processes/temporary-folder)) "LC_ALL" "C.UTF-8"}
+                       command)]
+    {:process process :lines (lines process) :in (io/writer (.getOutputStream process)) :full-stop ""}))
+
+(defn start-elixir
+  "Starts Elixir as a node with the name, and returns it when it reads. Options are further words for `erl`."
+  [name epmd-port & options]
+  (let [elixir (begin-elixir (processes/temporary-folder) epmd-port
+                             ["elixir" "--name" name "--cookie" cookie "--erl" (str/join " " (cons "-kernel logger_level none" options))
+                              (str (io/file processes/home "erlang/test/resources/elixir_peer.exs"))])]
+    (next-answer (:lines elixir))
+    (assoc elixir :name name)))
+
 (defn ask
-  "Evaluates Erlang in the BEAM, whose variables stay; returns the value as text."
-  [{:keys [^Writer in lines]} & texts]
-  (.write in (str (apply str texts) ".\n"))
+  "Evaluates Erlang in the BEAM, or Elixir, whose variables stay; returns the value as text."
+  [{:keys [^Writer in lines full-stop] :or {full-stop "."}} & texts]
+  (.write in (str (apply str texts) full-stop "\n"))
   (.flush in)
   (let [line (next-answer lines)]
     (if (str/starts-with? line "= ")
@@ -141,13 +158,13 @@
   "The name of the BEAM."
   "b@127.0.0.1")
 
-(defn- run-with [{:keys [other words lines] :or {other them words ["-hidden"] lines (atom [])} :as options} f]
+(defn- run-with [{:keys [other words lines begin] :or {other them words ["-hidden"] lines (atom []) begin start-beam} :as options} f]
   (let [port (free-port)
         epmd (start-epmd port)]
     (try
-      (let [b (apply start-beam other port words)]
+      (let [b (apply begin other port words)]
         (try
-          (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :other :words :lines)) lines
+          (scripted/running (merge {:cookie cookie :epmd port} (dissoc options :other :words :lines :begin)) lines
             (fn [] (actor/with-process {:name :inbox} (f port (assoc b :epmd epmd)))))
           (finally (end-beam b))))
       (finally (end epmd)))))
@@ -163,6 +180,23 @@
      :no-erl (println "  magnetar.erlang: the tests with a BEAM are skipped, there is no `erl` on the PATH (Debian: apt-get install erlang-base)")
      :no-ssl (println "  magnetar.erlang: the tests with a BEAM and TLS are skipped, Erlang has no ssl (Debian: apt-get install erlang-ssl)")
      (run-with options f))))
+
+(defn elixir?
+  "Can Elixir be started? If it is wanted and not there, this is printed."
+  []
+  (case (or (missing) (when-not (on-path? "elixir") :no-elixir))
+    :not-wanted false
+    nil true
+    (do
+      (println "  magnetar.erlang: a test with Elixir is skipped, there is no `elixir` on the PATH (Debian: apt-get install elixir)")
+      false)))
+
+(defn with-elixir
+  "Does what `with-beam` does with a node of Elixir, for which `ask` evaluates lines of Elixir."
+  ([f] (with-elixir {} f))
+  ([options f]
+   (when (elixir?)
+     (run-with (merge {:begin start-elixir} options) f))))
 
 (defn got
   "The next message of this process; :none if none comes."
