@@ -38,14 +38,22 @@
   (let [pid (erlang/call there :erlang :whereis [:Elixir.Prices])]
     (when-not (= :undefined pid) pid)))
 
+(defn- another? [find pid]
+  (eventually #(let [now (find)] (and now (not= pid now)))))
+
 (defn- started-again? [find]
   (let [pid (find)]
     (actor/exit pid :kill)
-    (eventually #(let [now (find)] (and now (not= pid now))))))
+    (another? find pid)))
 
 (defn- kill-and-look []
-  (is (started-again? #(actor/whereis :stock)))
-  (is (started-again? prices))
+  (let [stock #(actor/whereis :stock)
+        old [(stock) (prices)]]
+    (is (true? (erlang/disconnect there)))
+    (is (another? stock (first old)) "after a lost connection too")
+    (is (another? prices (second old)))
+    (is (started-again? stock))
+    (is (started-again? prices)))
   (is (= [:ok 6] (gs/call :stock [:take "tea" 1])))
   (is (= [:ok 12] (gs/call [:Elixir.Prices there] [:price "tea"])))
   (actor/exit (actor/whereis :top) :kill)
