@@ -8,6 +8,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.erlang.impl.builtins :as builtins]
    [magnetar.erlang.impl.nodes :as connections]
+   [magnetar.erlang.impl.observer :as observer]
    [magnetar.erlang.impl.terms :as terms]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
@@ -23,13 +24,6 @@
 
 (set! *warn-on-reflection* true)
 
-(defn table
-  "From [module function] to the function, of these vars and of what this node answers itself."
-  [spawnable]
-  (into builtins/all
-        (map (fn [v] (let [s (symbol v)] [[(keyword (namespace s)) (keyword (name s))] v])))
-        spawnable))
-
 (defn- takes?
   "Does the function take n arguments? True if that cannot be told before the call."
   [f ^long n]
@@ -37,11 +31,22 @@
       (some (fn [^Method m] (and (= "invoke" (.getName m)) (= n (.getParameterCount m)))) (.getDeclaredMethods (class f)))
       (and (instance? RestFn f) (<= (.getRequiredArity ^RestFn f) n))))
 
-(defn- found [functions module function args]
+(defn- found
+  "The function, if there is one that takes n arguments."
+  [functions module function n]
   (let [x (functions [module function])
         f (if (var? x) @x x)]
-    (when (and f (takes? f (count args)))
+    (when (and f (takes? f n))
       f)))
+
+(defn table
+  "From [module function] to the function, of these vars and of what this node answers itself."
+  [spawnable]
+  (let [functions (into (merge builtins/all observer/all)
+                        (map (fn [v] (let [s (symbol v)] [[(keyword (namespace s)) (keyword (name s))] v])))
+                        spawnable)]
+    (assoc functions [:erlang :function_exported]
+      (fn [module function n] (and (int? n) (some? (found functions module function n)))))))
 
 ;; ---- what a call ends with
 
@@ -61,7 +66,7 @@
   [functions module function args]
   (if-not (sequential? args)
     [:error :badarg (list [:erlang :apply (list module function args) ()])]
-    (if-some [f (found functions module function args)]
+    (if-some [f (found functions module function (count args))]
       (try
         [:return (apply f args)]
         (catch Throwable t (failed t f module function args)))
