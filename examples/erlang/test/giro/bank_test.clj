@@ -61,7 +61,7 @@
 (defn- command [^ProcessHandle process]
   (str (.orElse (.command (.info process)) "")))
 
-(deftest an-interrupt-ends-the-programs-of-erlang-too
+(deftest ^{:limit 300000} an-interrupt-ends-the-programs-of-erlang-too
   (when (beam?)
     (let [home (System/getProperty "magnetar.home")
           ^List words [(str home "/bin/magnetar") "run" (str home "/examples/erlang/src/giro/main.clj")
