@@ -137,8 +137,8 @@
                   the names of `magnetar.global`. Default false, a hidden node, as a C node is
     :tick         net_ticktime: a connection that is silent for so many ms is closed. Default 60000
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
-    :spawnable    a set of vars that other nodes may call, by `rpc` and `erpc`, and start processes with. The
-                  module is the namespace, the function the name. Default none
+    :spawnable    a set of vars that other nodes may call, by `rpc` and `erpc`, and start processes and tasks
+                  with. The module is the namespace, the function the name. Default none
     :scopes       a set of keywords, the scopes of `magnetar.pg` that this node shares beside :pg
     :nil          the atom that nil is, :nil or :undefined. Default :nil, as in Elixir. The other one is a
                   keyword
