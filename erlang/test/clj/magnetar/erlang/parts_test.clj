@@ -9,9 +9,11 @@
    [magnetar.etf :as etf])
   (:import
    (java.io ByteArrayOutputStream)
+   (java.lang.reflect Constructor Method)
    (java.net Socket)
    (java.nio ByteBuffer)
-   (magnetar.etf Decoder)))
+   (magnetar.etf Decoder)
+   (magnetar.kernel.process Outbox)))
 
 (set! *warn-on-reflection* true)
 
@@ -232,3 +234,56 @@
           (actor/join (sender (text 10000000)))
           (future (deliver arrived (try (payloads (events-until peer large?)) (catch Throwable t t)))))))
     (is (= [10000000] (deref arrived scripted/limit-ms :late)))))
+
+;; ---- the queue alone
+
+(def ^:private ^Class queue (Class/forName "magnetar.erlang.wire.Parts"))
+
+(defn- new-queue [limit outbox]
+  (let [make (doto ^Constructor (first (.getDeclaredConstructors queue)) (.setAccessible true))]
+    (.newInstance make (object-array ["b@host" (int limit) outbox]))))
+
+(defn- ask-queue [parts method & arguments]
+  (let [found (first (filter #(= method (.getName ^Method %)) (.getDeclaredMethods queue)))]
+    (.invoke (doto ^Method found (.setAccessible true)) parts (object-array arguments))))
+
+(defn- add-message
+  "Adds the bytes as a message whose control message has 10 bytes."
+  [parts sender ^bytes bytes waited?]
+  (ask-queue parts "add" sender bytes (int 0) (int 10) (int (alength bytes)) waited?))
+
+(defn- packets-in
+  "The [sequence number] of the parts in the outbox, which are taken."
+  [^Outbox outbox ^bytes bytes]
+  (loop [b (ByteBuffer/wrap bytes 0 (loop [n 0] (if (zero? (.size outbox)) n (recur (+ n (.take outbox bytes n))))))
+         found []]
+    (if (.hasRemaining b)
+      (let [n (.getInt b)
+            at (.position b)]
+        (recur (.position b (+ at n)) (if (zero? n) found (conj found [(.getLong b (+ at 2)) (.getLong b (+ at 10))]))))
+      found)))
+
+(deftest messages-that-the-other-side-could-not-hold-together-leave-one-after-the-other
+  (let [outbox (Outbox. "b@host" 1048576 Long/MAX_VALUE)
+        parts (new-queue 1048576 outbox)
+        bytes (byte-array 70000000)
+        taken (byte-array 1000000)]
+    (doseq [sender [:a :b]] (add-message parts sender bytes true))
+    (let [all (loop [all []]
+                (ask-queue parts "feed")
+                (let [next-ones (packets-in outbox taken)]
+                  (if (seq next-ones) (recur (into all next-ones)) all)))]
+      (is (= [1 2] (dedupe (map first all))))
+      (is (= [1 1] (map peek (filter #(= 1 (peek %)) all))))
+      (is (not (ask-queue parts "isBusy"))))))
+
+(deftest too-much-behind-a-large-message-without-a-wait-closes-the-stream
+  (doseq [waited? [true false]]
+    (let [outbox (Outbox. "b@host" 100 Long/MAX_VALUE)
+          parts (new-queue 100 outbox)]
+      (add-message parts :a (byte-array 1000) true)
+      (dotimes [_ (inc Outbox/CUT_OFF)]
+        (is (ask-queue parts "keep" :a (byte-array 100) (int 100) waited?)))
+      (is (= (not waited?) (ask-queue parts "hasOverflowed")))
+      (is (not (ask-queue parts "keep" :b (byte-array 100) (int 100) waited?)) "another sender passes")
+      (is (= (if waited? 4 -1) (.take outbox (byte-array 10) 0)) "the tick, or the end"))))
