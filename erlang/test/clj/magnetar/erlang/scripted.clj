@@ -243,7 +243,7 @@
 (defn- looks-for-servers?
   "Is the packet one by which this node looks for the servers of groups or names of another one?"
   [^bytes packet]
-  (re-find #"w\u0002pgh\u0002w\u0008discover|w\u0012global_name_server" (String. packet "ISO-8859-1")))
+  (re-find #"w\u0002pg\u0083?h\u0002w\u0008discover|w\u0012global_name_server" (String. packet "ISO-8859-1")))
 
 (defn next-packet
   "The next packet, without its length, that does not look for servers of groups or names. A tick is an empty one."
