@@ -676,3 +676,11 @@
     (let [bits (BitString. (byte-array [-1]) 3)]
       (Arrays/fill (.bytes bits) (byte 0))
       (is (= [-32] (vec (.bytes bits)))))))
+
+(deftest what-is-no-ascii-is-seen-at-each-place
+  (doseq [n (range 1 26), i (range n)
+          :let [plain-text (apply str (repeat n \a))
+                text (str (subs plain-text 0 i) \é (subs plain-text (inc i)))
+                bytes (doto (String/.getBytes plain-text) (aset i (byte -1)))]]
+    (is (= text (etf/decode (etf/encode text))))
+    (is (Arrays/equals bytes ^bytes (etf/decode (etf/encode bytes))))))

@@ -1,9 +1,16 @@
 package magnetar.etf;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 
 /** Text as UTF-8, exactly: what Java's decoder would replace by a question mark is refused instead. */
 final class Text {
+
+    private static final VarHandle LONGS =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
+    private static final long HIGH_BITS = 0x8080808080808080L;
 
     private Text() {}
 
@@ -30,11 +37,18 @@ final class Text {
     }
 
     static boolean isAscii(byte[] bytes, int from, int to) {
-        int all = 0;
-        for (int i = from; i < to; i++) {
-            all |= bytes[i];
+        int i = from;
+        for (; i <= to - Long.BYTES; i += Long.BYTES) { // eight bytes at a time, as far as the first that is not
+            if (((long) LONGS.get(bytes, i) & HIGH_BITS) != 0) {
+                return false;
+            }
         }
-        return all >= 0;
+        for (; i < to; i++) {
+            if (bytes[i] < 0) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static boolean isContinuation(byte[] bytes, int at, int to) {
