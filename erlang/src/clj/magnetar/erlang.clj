@@ -18,7 +18,7 @@
   tuple, a list a list, a string a binary.
 
   The groups of `magnetar.pg` have members of all connected nodes. A visible node shares the names of
-  `magnetar.global` too. The guide lists what is not there yet.
+  `magnetar.global` too.
 
   Require it as `[magnetar.erlang :as erlang]`.
 
@@ -135,7 +135,8 @@
                   environment's ERL_EPMD_PORT, else 4369
     :visible      true lets other nodes list this one, connects it with all nodes that they know, and shares
                   the names of `magnetar.global`. Default false, a hidden node, as a C node is
-    :tick         net_ticktime: a connection that is silent for so many ms is closed. Default 60000
+    :tick         1000 times the net_ticktime of the BEAMs, in ms. A connection that is silent for 1.25 to
+                  1.5 times as long is closed. Default 60000
     :buffer       the number of queued bytes to one node above which senders to it wait. Default 1048576
     :spawnable    a set of vars that other nodes may call, by `rpc` and `erpc`, and start processes and tasks
                   with. The module is the namespace, the function the name. Default none

@@ -65,7 +65,7 @@
              (:courier-here hits) (:courier-there hits) (:supervisor-here hits) (:supervisor-there hits))
      (format "started     %d couriers here, %d there" (started bank/here 0) (started bank/there 0))
      (format "connection  ended %d times, made %d times" (:connection hits) connected)
-     (format "books       %d of %d there" (bank/money outcome) bank/at-first)
+     (format "books       %d, at first %d" (bank/money outcome) bank/at-first)
      (if (bank/balanced? outcome) "The books balance." "The books do not balance.")]))
 
 (defn- run [{:keys [seconds seed] :as options}]

@@ -65,6 +65,11 @@
       (catch IllegalArgumentException e
         (throw (IOException. (str "The cookie file " file " " (refusal file) ".") e))))))
 
+(defn- bad-cookie
+  "Throws that the cookie will not do, and does not show it."
+  [operation why]
+  (arguments/misuse :magnetar/bad-option (str "`" operation "` cannot use the :cookie: " why ".") {:path [:cookie]}))
+
 (defn cookie
   "The cookie of the options, of text or of a file.
 
@@ -74,8 +79,8 @@
     :refusal      (f file) says what is wrong with a file whose text :of refuses"
   [operation {:keys [cookie cookie-file]} {:keys [of] :as kind}]
   (cond
-    (and cookie cookie-file) (bad operation :cookie "not given beside :cookie-file" "both")
+    (and cookie cookie-file) (bad-cookie operation "there is a :cookie-file too; give one of the two")
     (string? cookie) (of cookie)
-    cookie (bad operation :cookie "a string" "something else")
+    cookie (bad-cookie operation "it is not a string")
     (string? cookie-file) (of-file cookie-file kind)
     :else (bad operation :cookie-file "the path of a file with the cookie, unless there is a :cookie" cookie-file)))

@@ -42,9 +42,9 @@
            {:tls {:certfile "x"}} (str "`erlang/start`: :tls is a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a "
                                        "javax.net.ssl.SSLContext; this is {:certfile \"x\"}.")
            {:bind 17} "`erlang/start`: :bind is an address, a string; this is 17."
-           {:cookie :secret} "`erlang/start`: :cookie is a string; this is \"something else\"."
+           {:cookie :secret} "`erlang/start` cannot use the :cookie: it is not a string."
            {:cookie " "} "A cookie has 1 to 255 characters; this one has 0."
-           {:cookie-file "x"} "`erlang/start`: :cookie is not given beside :cookie-file; this is \"both\"."
+           {:cookie-file "x"} "`erlang/start` cannot use the :cookie: there is a :cookie-file too; give one of the two."
            {:cookie nil} "`erlang/start`: :cookie-file is the path of a file with the cookie, unless there is a :cookie; this is nil."}]
     (is (= sentence (said (merge options more)))))
   (is (str/includes? (said (assoc options :portt 1)) ":portt"))

@@ -36,7 +36,7 @@
   (into [] (remove #(.isErlang ^Peer %)) (Peers/connected)))
 
 (defn of-cluster
-  "Their names."
+  "The names of these peers."
   []
   (mapv #(.name ^Peer %) (peers-of-cluster)))
 
