@@ -124,5 +124,5 @@
 
 (deftest a-join-that-returns-before-it-is-seen-is-found
   (let [join pg/join]
-    (with-redefs [pg/join (fn [group pids] (spawn (fn [] (scope/sleep 50) (join group pids))))]
+    (with-redefs [pg/join (fn [& arguments] (spawn (fn [] (scope/sleep 50) (apply join arguments))))]
       (is-found {} under-cuts))))

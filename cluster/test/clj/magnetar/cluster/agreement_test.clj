@@ -223,6 +223,16 @@
 (deftest ^{:spec ["C151" "C152"]} at-most-one-node-has-the-lease-and-tokens-grow
   (is (nil? (wrong (range runs)))))
 
+(deftest two-sides-never-take-the-same-token
+  (let [taken (fn [me known ms]
+                (:token (agreement/step (assoc (agreement/initial me {:kind :allow} lease 0) :token known) [:token ms] 0)))
+        ms 1795975613078]
+    (doseq [known [0 (bit-shift-left (+ ms 1000) 20)] ; the greatest one that both know is of the past, or of a faster clock
+            :let [tokens (for [me [["a@sim" 1] ["b@sim" 1] ["a@sim" 2]]] (take 3 (rest (iterate #(taken me % ms) known))))]]
+      (is (apply distinct? (apply concat tokens)))
+      (is (every? #(apply < known %) tokens))
+      (is (every? #(< (long (last %)) (bit-shift-left (+ ms 1004) 20)) tokens)))))
+
 ;; ---- the oldest node leads
 
 (defn- run-until

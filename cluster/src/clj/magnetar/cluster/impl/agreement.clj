@@ -677,10 +677,23 @@
   (cond-> state
     (and (has-lease? state now) (not (:proposal state)) (not (gives-way? state))) (begin-round now)))
 
+(def ^:private mark-bits
+  "How many bits of a token say which node has taken it."
+  20)
+
+(def ^:private mark-mask (dec (bit-shift-left 1 (long mark-bits))))
+
+(defn- next-token
+  "The least token of the node that is greater than the one that is known, and than all of earlier times of the day. Two sides that
+  cannot know of each other may take a token at the same time, and it must not be the same one."
+  [{:keys [me token]} time-of-day]
+  (let [least (max (inc (long token)) (bit-shift-left (long time-of-day) (long mark-bits)))]
+    (+ least (bit-and (- (long (hash me)) least) (long mark-mask))))) ; the last bits are the ones of the hash
+
 (defn- take-token
-  "The state with a greater token than any that is known, the time of day or later; and a round that carries it."
+  "The state with a greater token than any that is known, and a round that carries it."
   [state time-of-day now]
-  (renew-now (update state :token #(max (inc (long %)) (long time-of-day))) now))
+  (renew-now (assoc state :token (next-token state time-of-day)) now))
 
 (defn step
   "The state after the event: [:tick others], others the nodes that are connected; [:heard [to kind message]]; [:token

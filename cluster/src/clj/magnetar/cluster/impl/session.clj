@@ -96,7 +96,7 @@
           (.hasOverflowed stream) (! pid [:slow stream])
           (drained? stream) (do
                               (.send network member (frames/end tag number))
-                              (! pid [:all-sent stream])))))))
+                              (! pid [:all-sent tag])))))))
 
 (defn- left-out [{:keys [theirs]}]
   (reify Consumer
@@ -429,8 +429,8 @@
 
 (defn- all-sent
   "The session when the end of its stream was sent."
-  [{:keys [stream] :as session} ended]
-  (if (identical? stream ended)
+  [{:keys [connection theirs] :as session} tag]
+  (if (and connection (= tag (frames/tag-of (:nonce theirs))))
     (answer-end (assoc session :all-sent true))
     session))
 
@@ -502,7 +502,7 @@
       [:yield other] (recur current (yield session other))
       [:disconnect from] (recur current (disconnect session from))
       [:slow stream] (recur current (too-slow session stream))
-      [:all-sent stream] (recur current (all-sent session stream))
+      [:all-sent tag] (recur current (all-sent session tag))
       :leave (recur current (leave session))
       :gone (vreset! current (close session :lost)) ; also if this node leaves: the other has not answered
       (after (if (or connection apart half-open) :infinity retry-ms) (recur current (greet session))))))
