@@ -57,6 +57,9 @@
 (defn- positive-int? [x]
   (and (int? x) (<= 1 (long x) Integer/MAX_VALUE)))
 
+(defn- scopes? [x]
+  (and (set? x) (every? keyword? x) (not-any? #{:global_name_server :net_kernel :rex :user} x)))
+
 (def ^:private checks
   [[:tls contexts/of-node? "a map of :certfile, :keyfile and :cacertfile, paths of PEM files, or a javax.net.ssl.SSLContext"]
    [:bind string? "an address, a string"]
@@ -67,7 +70,7 @@
    [:tick #(and (positive-int? %) (<= 100 (long %))) "a number of ms, 100 or more"]
    [:buffer positive-int? "a number of bytes"]
    [:spawnable #(and (set? %) (every? var? %)) "a set of vars"]
-   [:scopes #(and (set? %) (every? keyword? %)) "a set of keywords"]
+   [:scopes scopes? "a set of keywords, without the names of servers that each node has, such as :user"]
    [:nil #{:nil :undefined} ":nil or :undefined"]])
 
 (defn- cookie ^Cookie [options]

@@ -57,7 +57,9 @@
   [scope name]
   (if (= default-scope scope) name [::scope scope name]))
 
-(defn- scoped? [group]
+(defn scoped?
+  "Is it a group of another scope than pg, as it is here? No name is."
+  [group]
   (and (vector? group) (= 3 (count group)) (= ::scope (nth group 0))))
 
 (defn- scope-of [group]

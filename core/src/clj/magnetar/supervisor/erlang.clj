@@ -9,6 +9,7 @@
    [magnetar.impl.runtime]
    [magnetar.supervisor.children :as children])
   (:import
+   (clojure.lang ExceptionInfo)
    (magnetar.kernel.process Peers Pid)))
 
 (set! *warn-on-reflection* true)
@@ -94,18 +95,28 @@
 
 (def ^:private node-server :magnetar.erlang/node)
 
-(defn- start-task
-  "The start of a task, in the supervisor."
+(defn- task-body
+  "What the task does; [:error why] if the node has ended, has no place, or does not know the request."
   [args]
-  (let [body (request/call node-server [:task args] 5000 nil)]
-    (if (fn? body)
-      [:ok (actor/spawn-opt body {:link true :bindings :none})]
-      body)))
+  (try
+    (request/call node-server [:task args] 5000 nil)
+    (catch ExceptionInfo e
+      [:error (:reason (ex-data e) :timeout)])))
+
+(defn- start-task
+  "The start of a task, in the supervisor. One that cannot be started again is dropped, so that it does not end the supervisor."
+  [begun? args]
+  (let [body (task-body args)]
+    (cond
+      (fn? body) (do (reset! begun? true)
+                     [:ok (actor/spawn-opt body {:link true :bindings :none})])
+      @begun? :ignore
+      :else body)))
 
 (defn task-spec
   "The spec of a child that is a task of Elixir."
   [[_ args restart shutdown]]
-  {:start [start-task args]
+  {:start [start-task (atom false) args]
    :restart (get #{:transient :permanent} restart :temporary)
    :shutdown (cond
                (= :brutal_kill shutdown) :brutal-kill

@@ -210,10 +210,10 @@
           (read-message theirs)
           (send-bytes mine (hello "z@127.0.0.1"))
           (is (= "sok_simultaneous" (read-text mine)))
-          (go-on mine)
-          (is (true? (deref answer scripted/limit-ms :late)))
+          (go-on mine) ; the other side has its link then, and this one has it or is about to
           (send-bytes theirs (status "alive"))
           (is (= "sfalse" (read-text theirs)) "the connection is not an old one")
+          (is (true? (deref answer scripted/limit-ms :late)))
           (is (ended? theirs))
           (is (= ["z@127.0.0.1"] (erlang/nodes)))
           (hang-up mine)

@@ -36,6 +36,7 @@
           {{:name "till"} "`erlang/start`: :name is a string name@host; this is \"till\"."
            {:port 65536} "`erlang/start`: :port is a port, or 0 for any; this is 65536."
            {:epmd true} "`erlang/start`: :epmd is the port of EPMD, or false; this is true."
+           {:scopes #{:user}} "`erlang/start`: :scopes is a set of keywords, without the names of servers that each node has, such as :user; this is #{:user}."
            {:tick 5} "`erlang/start`: :tick is a number of ms, 100 or more; this is 5."
            {:nil :null} "`erlang/start`: :nil is :nil or :undefined; this is :null."
            {:bind "0.0.0.0"} "`erlang/start`: :bind is a loopback address, unless there is :tls, or :insecure is true; this is \"0.0.0.0\"."

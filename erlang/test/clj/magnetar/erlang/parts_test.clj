@@ -6,8 +6,10 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.erlang :as erlang]
    [magnetar.erlang.scripted :as scripted :refer [control eventually flags hang-up join pid reference running]]
-   [magnetar.etf :as etf])
+   [magnetar.etf :as etf]
+   [magnetar.sys :as sys])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io ByteArrayOutputStream)
    (java.lang.reflect Constructor Method)
    (java.net Socket)
@@ -189,6 +191,17 @@
         (is (= [:ping 15000000 :after 200000 :last :done]
                (payloads (events-until peer notice?))))))))
 
+(deftest a-system-message-stays-behind-the-large-message-of-its-process
+  (with-peer
+    (fn [peer]
+      (actor/join (sender @long-text))
+      (let [asker (actor/spawn #(do (! [:shelf other] (text 300000))
+                                    (try (sys/get-state [:shelf other] {:timeout :infinity}) (catch ExceptionInfo _))))
+            asks? (fn [[_ _ message]] (and (vector? message) (= :system (first message))))]
+        (is (= 300000 (last (filter int? (payloads (events-until peer asks?))))))
+        (hang-up peer)
+        (actor/join asker)))))
+
 (deftest a-process-that-is-killed-leaves-a-whole-message-and-then-its-notices
   (with-peer
     (fn [peer]
@@ -276,6 +289,34 @@
       (is (= [1 2] (dedupe (map first all))))
       (is (= [1 1] (map peek (filter #(= 1 (peek %)) all))))
       (is (not (ask-queue parts "isBusy"))))))
+
+(defn- waits-at-host? [process]
+  (= "room in the stream to b@host" (:waits-for (actor/process-info process))))
+
+(deftest a-sender-that-has-waited-for-the-outbox-waits-for-messages-that-came-meanwhile
+  (let [outbox (Outbox. "b@host" 1000 Long/MAX_VALUE)
+        parts (new-queue 1000 outbox)
+        seen (atom [])]
+    (.add outbox (byte-array 1000) 0 1000 true)
+    (let [process (actor/spawn #(do (ask-queue parts "awaitRoom") (swap! seen conj :room)))]
+      (is (eventually #(waits-at-host? process)))
+      (doseq [other [:a :b]] (add-message parts other (byte-array 5000) true))
+      (.take outbox (byte-array 2000) 0)
+      (dotimes [_ 10000] (Thread/yield)) ; a sender that does not look again goes on
+      (swap! seen conj :closed)
+      (ask-queue parts "close")
+      (actor/join process)
+      (is (= [:closed :room] @seen)))))
+
+(deftest too-much-without-a-wait-frees-who-waits-for-a-large-message
+  (let [outbox (Outbox. "b@host" 100 Long/MAX_VALUE)
+        parts (new-queue 100 outbox)
+        process (actor/spawn #(do (add-message parts (self) (byte-array 1000) true) (ask-queue parts "awaitRoom")))]
+    (is (eventually #(waits-at-host? process)))
+    (dotimes [_ (inc Outbox/CUT_OFF)]
+      (ask-queue parts "keep" process (byte-array 100) (int 100) false))
+    (is (= :ok (do (actor/join process) :ok)))
+    (is (ask-queue parts "hasOverflowed"))))
 
 (deftest too-much-behind-a-large-message-without-a-wait-closes-the-stream
   (doseq [waited? [true false]]

@@ -173,6 +173,17 @@
           (control peer [21 their-server us monitor :shutdown])
           (is (= us (found peer)) "the peer may be started again"))))))
 
+(deftest a-name-that-is-a-group-of-another-scope-here-is-left-out
+  (with-peer
+    (fn [peer us]
+      (meet peer us)
+      (let [name [:magnetar.impl.groups/scope :shop :orders]]
+        (tell peer [:$gen_cast [:sync their-server (list [name (list prices)] [:prices (list prices)])]])
+        (tell peer [:join their-server name prices])
+        (tell peer [:join their-server :stock prices])
+        (is (eventually #(= #{:prices :stock} (set (pg/which-groups)))))
+        (is (= [] (pg/which-groups :shop)))))))
+
 ;; ---- scopes
 
 (deftest a-scope-has-a-server-of-its-name

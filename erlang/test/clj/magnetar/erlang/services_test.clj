@@ -75,6 +75,15 @@
 (defn- got []
   (receive x x))
 
+;; ---- the server of the node
+
+(deftest processes-of-beams-are-not-answered-by-the-server-of-the-node
+  (with-peer
+    (fn [peer]
+      (doseq [request [[:disconnect :x] [:connect :x :y] [:watch :x] [:task (list [(list us their-pid) :monitor])] :nodes]]
+        (is (= [:error :notsup] (call peer :magnetar.erlang/node request))))
+      (is (= [other] (erlang/nodes))))))
+
 ;; ---- rex
 
 (deftest an-answer-of-rex-that-has-no-term-says-so

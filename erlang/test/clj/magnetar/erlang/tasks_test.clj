@@ -4,6 +4,7 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! after receive self]]
+   [magnetar.erlang :as erlang]
    [magnetar.erlang.scripted :as scripted :refer [control hang-up join next-control pid quietly reference running]]
    [magnetar.gen-server :as gs]
    [magnetar.supervisor :as sup]
@@ -104,6 +105,27 @@
       (is (= :ok (first (ask peer :tasks (list starter (list owner) [:magnetar.erlang.tasks-test :tell '(:hello)]) :transient :brutal_kill))))
       (is (= :hello (got)))
       (gs/stop :tasks))))
+
+(defn crash-when-told []
+  (receive :crash (throw (ex-info "This task fails." {}))))
+
+(deftest a-task-that-cannot-be-started-again-is-dropped
+  (meeting {:spawnable #{#'crash-when-told}}
+    (fn [peer]
+      (tasks/start-link {:name :tasks})
+      (quietly
+        (fn []
+          (scripted/failures-of
+            (fn [failures]
+              (let [work [:magnetar.erlang.tasks-test :crash-when-told ()]]
+                (is (= :ok (first (ask peer :tasks (list starter (list owner) work) :transient 5000))))
+                (let [[task] (tasks/children :tasks)]
+                  (erlang/stop)
+                  (! task :crash)
+                  (is (scripted/eventually #(= [] (tasks/children :tasks))))
+                  (is (scripted/eventually #(= 1 (count @failures))))))))))
+      (gs/stop :tasks)
+      (erlang/start {:name "m@127.0.0.1" :cookie scripted/cookie :epmd false})))) ; which is stopped after the test
 
 (deftest requests-for-tasks-that-are-refused
   (meeting {}

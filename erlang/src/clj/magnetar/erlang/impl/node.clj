@@ -5,11 +5,13 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.erlang.impl.functions :as functions]
+   [magnetar.erlang.impl.nodes :as connections]
    [magnetar.erlang.impl.services :as services]
    [magnetar.erlang.impl.tasks :as tasks]
    [magnetar.erlang.impl.watchers :as watchers]
    [magnetar.etf :as etf]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.nodes :as nodes]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.net.names :as names]
@@ -106,7 +108,9 @@
     state
     (assoc-in state [:watching pid] (actor/monitor pid))))
 
-(defn- handle-call [request [pid :as from] {:keys [^Node node host task] :as state}]
+(defn- answer
+  "What a call of a process of this node gets."
+  [request [pid :as from] {:keys [^Node node host task] :as state}]
   (let [[kind name port] (if (vector? request) request [request])]
     (case kind
       :address [:reply (str host ":" (.port node)) state]
@@ -117,6 +121,12 @@
       :unwatch [:reply true (unwatch state pid)]
       :task [:reply (task name) state] ; of a supervisor of the core, which knows this server by its name
       [:reply [:error :unknown-request] state])))
+
+(defn- handle-call [request [pid :as from] state]
+  (if (nodes/elsewhere? pid)
+    (do (connections/reply from [:error :notsup])
+        [:noreply state])
+    (answer request from state)))
 
 (defn- without
   "The state without the process that has ended, or nil if it is not of this node."

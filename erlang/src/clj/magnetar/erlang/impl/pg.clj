@@ -97,10 +97,17 @@
     (instance? Pid x) [x]
     (and (sequential? x) (every? #(instance? Pid %) x)) (vec x)))
 
+(defn- groups-of
+  "The groups with the names, without names that would be groups of another scope here."
+  [scope names]
+  (into [] (comp (remove groups/scoped?) (map #(groups/in-scope scope %))) names))
+
 (defn- merged
   "The pairs of a name in the scope and pids as a map of groups. Names that are told apart in Erlang may be one group here."
   [scope pairs]
-  (reduce (fn [all [name pids]] (update all (groups/in-scope scope name) (fnil into []) (all-pids pids))) {} pairs))
+  (reduce (fn [all [group pids]] (update all group (fnil into []) (all-pids pids)))
+          {}
+          (for [[name pids] pairs, group (groups-of scope [name])] [group pids])))
 
 (defn- synced [{:keys [scope] :as state} peer pairs]
   (let [state (meet state peer)]
@@ -145,9 +152,11 @@
   [{:keys [scope] :as state} [verb peer x y]]
   (case verb
     :discover (discovered state peer)
-    :join (do (some->> (all-pids y) (groups/peer-joins (self) peer (groups/in-scope scope x))) state)
+    :join (do (when-let [pids (all-pids y)]
+                (run! #(groups/peer-joins (self) peer % pids) (groups-of scope [x])))
+              state)
     :leave (do (when-let [pids (and (sequential? y) (all-pids x))]
-                 (groups/peer-leaves (self) peer (map #(groups/in-scope scope %) y) pids))
+                 (groups/peer-leaves (self) peer (groups-of scope y) pids))
                state)
     state))
 

@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
@@ -99,8 +100,12 @@ final class Handshake {
 
     // --- the side that is dialled ------------------------------------------------------------------------------------
 
-    /** Answers the greeting; null if this side goes on with a connection that it dials itself. */
-    Other accept(Function<String, Status> judge) throws IOException {
+    /**
+     * Answers the greeting; null if this side goes on with a connection that it dials itself.
+     *
+     * @param proved is told the name of the node when that has proved the cookie, before the node knows that it is let in
+     */
+    Other accept(Function<String, Status> judge, Consumer<String> proved) throws IOException {
         ByteBuffer m = expect('N', LONGEST_NAME, 15);
         long flags = m.getLong();
         long creation = m.getInt() & 0xffffffffL;
@@ -122,6 +127,7 @@ final class Handshake {
         ByteBuffer answer = expect('r', LONGEST_NAME, 5 + DIGEST);
         int challenge = answer.getInt();
         checkAnswer(answer, mine);
+        proved.accept(other.name);
         letters.send(buffer('a', me).put(own.cookie().digest(challenge)));
         letters.end();
         return other;

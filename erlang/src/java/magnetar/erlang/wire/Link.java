@@ -9,6 +9,7 @@ import java.net.Socket;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import magnetar.etf.Codec;
 import magnetar.kernel.process.Connection;
 import magnetar.kernel.process.Outbox;
@@ -53,6 +54,7 @@ final class Link {
     private final Incoming incoming;
     private final Log log;
     private final CountDownLatch ended = new CountDownLatch(1);
+    private final AtomicBoolean hasToldOverflow = new AtomicBoolean();
 
     // Of the reader.
     private final byte[] small = new byte[BUFFER];
@@ -155,10 +157,13 @@ final class Link {
             connection.down();
         } finally {
             links.remove(connection);
-            links.tellDown(this);
-            up.complete(false);
-            onEnd.run();
-            ended.countDown();
+            try {
+                links.tellDown(this);
+            } finally {
+                up.complete(false);
+                onEnd.run();
+                ended.countDown();
+            }
         }
     }
 
@@ -239,9 +244,7 @@ final class Link {
                 talk.getOutputStream().write(part, 0, n);
                 parts.feed();
             }
-            if (outbox.hasOverflowed() || parts.hasOverflowed()) {
-                log.warn("The connection with the node " + peer.name() + " is closed, because it does not read what is sent to it.");
-            }
+            tellOverflow();
         } catch (IOException e) {
             // The reader finds the same.
         } catch (InterruptedException e) {
@@ -251,13 +254,22 @@ final class Link {
         }
     }
 
+    /** Closes the connection, with a line in the log, if too much was added without a wait. */
+    private void tellOverflow() {
+        if ((outbox.hasOverflowed() || parts.hasOverflowed()) && hasToldOverflow.compareAndSet(false, true)) {
+            log.warn("The connection with the node " + peer.name() + " is closed, because it does not read what is sent to it.");
+            close();
+        }
+    }
+
     // --- ticks -------------------------------------------------------------------------------------------------------
 
     /**
      * Called four times in the time that a connection may be silent. Says that this node is there, unless something else
-     * waits to be sent, and closes the connection if the other one was silent for too long.
+     * waits to be sent, and closes the connection if the other one was silent for too long, or too much waits to be sent.
      */
     void tick() {
+        tellOverflow(); // the writer may wait for a socket that nothing reads
         outgoing.tick();
         silent = received == receivedBefore ? silent + 1 : 0;
         receivedBefore = received;

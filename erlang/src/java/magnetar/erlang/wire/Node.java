@@ -70,6 +70,7 @@ public final class Node {
     private final Map<String, Dial> dials = new HashMap<>();
     private final Map<String, Long> unreachable = new HashMap<>(); // until when signals dial no node of this name
     private final Set<Socket> greetings = new HashSet<>(); // sockets whose handshake has not ended
+    private final Map<Socket, String> proved = new HashMap<>(); // the ones whose node has proved the cookie, until there is a link
     private boolean closed;
 
     /** A dial. What waits for it is told after it was forgotten. */
@@ -166,8 +167,13 @@ public final class Node {
         return !closed && greetings.size() < most && greetings.add(s);
     }
 
+    private synchronized void note(Socket s, String name) {
+        proved.put(s, name);
+    }
+
     private synchronized void leave(Socket s) {
         greetings.remove(s);
+        proved.remove(s);
     }
 
     private void accept(Socket s) {
@@ -175,7 +181,7 @@ public final class Node {
         try {
             long deadline = deadline();
             Socket talk = secured(s, null, deadline);
-            Handshake.Other other = new Handshake(talk, own, deadline).accept(this::judge);
+            Handshake.Other other = new Handshake(talk, own, deadline).accept(this::judge, name -> note(s, name));
             kept = other != null && admit(other, s, talk);
         } catch (IOException e) {
             log.warn("A node at " + s.getRemoteSocketAddress() + " is not let in. " + sentence(e));
@@ -291,7 +297,7 @@ public final class Node {
 
     private synchronized boolean lacks(String name) {
         Link link = links.get(name);
-        return link == null || link.isClosed();
+        return (link == null || link.isClosed()) && !proved.containsValue(name);
     }
 
     /** The socket for the bytes of the handshake and the link, which has TLS if it is configured. The host is the one that is dialled, or null. */

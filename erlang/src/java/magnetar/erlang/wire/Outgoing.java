@@ -124,8 +124,8 @@ final class Outgoing {
     /** What the signal has to stay in order with; null for an answer to a request for a process, which may pass others. */
     private static Object senderOf(Signal signal) {
         return switch (signal) {
-            case Signal.Message s -> orOutside(s.from());
-            case Signal.Exit s -> orOutside(s.from());
+            case Signal.Message s -> orCurrent(s.from());
+            case Signal.Exit s -> orCurrent(s.from());
             case Signal.ExitLink s -> s.from();
             case Signal.Link s -> s.from();
             case Signal.Unlink s -> s.from();
@@ -138,8 +138,9 @@ final class Outgoing {
         };
     }
 
-    private static Object orOutside(Object from) {
-        return from == null ? Parts.OUTSIDE : from;
+    /** A process that does not wait for room, as for a system message or a notice, says no sender. */
+    private static Object orCurrent(Object from) {
+        return from == null ? Parts.sender() : from;
     }
 
     /** True if its sender has waited for room. A timer has not, and what the kernel tells by itself has not. */

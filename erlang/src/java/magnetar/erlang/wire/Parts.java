@@ -15,7 +15,7 @@ import magnetar.kernel.process.Room;
  *
  * <p>Invariants:
  * <ol>
- *   <li>The signals of a process leave in the order in which it has sent them. While a large message of a process is here, its
+ *   <li>The signals of a process, or of a thread outside of one, leave in the order in which it has sent them. While a large message of a process is here, its
  *       further signals are kept behind the last one, and its next large message begins when that has left. A notice of a
  *       death that has a name, and no pid, is kept behind all messages that are here.
  *   <li>The writer adds a part to the outbox when fewer bytes than a part has are left there. So at most two parts are ahead of
@@ -28,7 +28,7 @@ import magnetar.kernel.process.Room;
  *       bytes or more. The process of a message waits while that has {@code limit} bytes or more. A sender that has found room
  *       adds its whole message, as in the outbox.
  *   <li>Of what was added without a wait while senders waited, or is kept behind messages, there are at most {@link
- *       Outbox#CUT_OFF} times {@code limit} bytes and one signal. The next one closes the outbox.
+ *       Outbox#CUT_OFF} times {@code limit} bytes and one signal. The next one closes the outbox, and frees all senders.
  *   <li>The writer does not wait while there is a message. T1 adds a message, then a tick to the outbox. T2, the writer, takes
  *       bytes, then looks here.
  * </ol>
@@ -39,9 +39,6 @@ import magnetar.kernel.process.Room;
  * part itself. Such a sender may be killed between two parts, and the rest would need another thread.
  */
 final class Parts implements Room.Place {
-    /** Stands for all threads that send outside of a process. */
-    static final Object OUTSIDE = new Object();
-
     /** Stands for a process that is not known. */
     static final Object UNKNOWN = new Object();
 
@@ -159,6 +156,12 @@ final class Parts implements Room.Place {
         return part;
     }
 
+    /** What sends on the current thread: its process, or the thread itself. */
+    static Object sender() {
+        LocalProcess me = LocalProcess.current();
+        return me == null ? Thread.currentThread() : me.pid();
+    }
+
     /** True if signals may have to be kept. A process sees its own messages. */
     boolean isBusy() {
         return count > 0;
@@ -169,7 +172,7 @@ final class Parts implements Room.Place {
     /**
      * Adds a large message, and never waits. It takes over the array.
      *
-     * @param sender the pid of its process, or {@link #OUTSIDE}
+     * @param sender the pid of its process, or its thread
      * @param start where the control message begins
      * @param control where the control message ends
      * @param end where the message ends
@@ -193,6 +196,7 @@ final class Parts implements Room.Place {
         }
         if (closes) {
             outbox.close();
+            close();
         } else {
             outbox.add(TICK, 0, LENGTH, true);
         }
@@ -221,6 +225,7 @@ final class Parts implements Room.Place {
         }
         if (closes) {
             outbox.close();
+            close();
         }
         return true;
     }
@@ -251,18 +256,23 @@ final class Parts implements Room.Place {
 
     /** Waits until there is room for a signal of the current process, or it is closed. */
     void awaitRoom() throws InterruptedException {
-        if (isBusy()) {
-            LocalProcess me = LocalProcess.current();
-            for (Large m : lastOf(me == null ? OUTSIDE : me.pid())) {
-                m.own.await(WaitReason.NODE_ROOM, node);
+        do {
+            if (isBusy()) {
+                for (Large m : lastOf(sender())) {
+                    m.own.await(WaitReason.NODE_ROOM, node);
+                }
+                senders.await(WaitReason.NODE_ROOM, node);
             }
-            senders.await(WaitReason.NODE_ROOM, node);
-        }
-        outbox.awaitRoom();
+            outbox.awaitRoom();
+        } while (isBusy() && hasFilled()); // with messages of others, while this waited for the outbox
     }
 
     private synchronized List<Large> lastOf(Object sender) {
         return last(sender);
+    }
+
+    private synchronized boolean hasFilled() {
+        return isFull();
     }
 
     /** Under the lock. */
