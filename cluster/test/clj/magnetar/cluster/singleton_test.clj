@@ -459,6 +459,23 @@
                   singleton/end leave-running]
       (is (not (noted-by-two? (mt/simulate {:seed seed} (cut-off-when held notes)))) seed))))
 
+(defn- begun-by-two-tokens
+  "What the leader says to a keeper that was given two tokens, and begins with the first, the second and an earlier one."
+  []
+  (actor/with-process {}
+    (gs/cast leader/server-name [:enrol (self) :teller])
+    (mt/wait-until cluster/active? {:timeout 30000})
+    (let [token #(do (gs/cast leader/server-name [:token (self)])
+                     (receive [:token t _] t))
+          [a b] [(token) (token)]]
+      (mapv #(gs/call leader/server-name [:begin (self) %]) [(dec (long a)) a b]))))
+
+(deftest a-singleton-may-begin-with-each-token-of-the-lease
+  (is (= [false true false] ; the last one, because one has begun
+         (mt/simulate {:seed 1}
+           (start (mt/network) :a {})
+           (mt/on-node :a begun-by-two-tokens)))))
+
 ;; ---- leaders without a keeper
 
 (defn- kept-by

@@ -122,7 +122,9 @@
         ready (sort-by (comp :token val) (filter known? keepers))]
     (doseq [[pid {:keys [token]}] ready]
       (! pid [:token token (:lease-until core)]))
-    (reduce (fn [state [pid {:keys [token]}]] (update-in state [:keepers pid] assoc :token nil :given token)) state ready)))
+    (reduce (fn [state [pid {:keys [token given]}]]
+              (update-in state [:keepers pid] assoc :token nil :given (or given token)))
+            state ready)))
 
 (defn- ms [time]
   (quot (long time) 1000000))
@@ -293,10 +295,13 @@
   (some #(= name (:name %)) (vals running)))
 
 (defn- current?
-  "Was the token given to the keeper during the lease that this node has? A JVM may have been stopped since."
+  "Was the token given to the keeper during the lease that this node has? A JVM may have been suspended since. The keeper may have been
+  given a further one meanwhile, so the first one of the lease is known."
   [{:keys [core] :as state} keeper token]
-  (and (agreement/has-lease? core (clock/now))
-       (= token (get-in state [:keepers keeper :given]))))
+  (let [given (get-in state [:keepers keeper :given])]
+    (and given
+         (<= (long given) (long token))
+         (agreement/has-lease? core (clock/now)))))
 
 (defn- begin
   "Says if the runner may start the singleton with the token, and the state that knows of it then."
