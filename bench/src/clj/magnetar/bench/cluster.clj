@@ -247,20 +247,17 @@
   "Returns the text of docs/reference/performance.md with the medians of a result.
 
   Example: (with-summary page result)"
-  [page {:keys [machine] :as result}]
-  (report/with-figures page "cluster"
-    (concat [(report/measured-by "cluster" machine)] how-to-read ["[The table](../../bench/results/cluster.md) has the spreads." ""]
-            (tables result middle))))
+  [page result]
+  (report/with-tables page "cluster" result how-to-read (tables result middle)))
 
 (defn markdown
   "Returns the text of the page: the tables, the machine.
 
   Example: (markdown result)"
   [result]
-  (str/join "\n" (concat ["# A cluster beside Pekko artery and Erlang" "" (report/written-by "cluster")]
-                         how-to-read
-                         ["Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`." ""]
-                         (tables result spread) ["" "## Machine and settings" ""] (report/facts-in-words result) [""])))
+  (report/page "cluster" "A cluster beside Pekko artery and Erlang" result how-to-read
+               "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."
+               (tables result spread)))
 
 (defn write
   "Writes the page, the raw result and the tables of docs/reference/performance.md, and returns the three files.

@@ -125,6 +125,22 @@
    "fold" (into ["# magnetar.fold beside clojure.core.reducers and transduce"]
             (conj of-suites "The JVMs that count words have no option but the size of their heap."))})
 
+(defn with-tables
+  "Returns the text of docs/reference/performance.md with the figures of a suite: when it was measured, how to read its tables, and these.
+
+  Example: (with-tables page \"cluster\" result [\"Each ratio ..\"] (lines [\"row\" \"ratio\"] rows))"
+  [page suite {:keys [machine]} how-to-read tables]
+  (with-figures page suite
+    (concat [(measured-by suite machine)] how-to-read [(str "[The table](../../bench/results/" suite ".md) has the spreads.") ""] tables)))
+
+(defn page
+  "Returns the text of the page of a suite: how to read its tables, what a cell is, the tables, the machine.
+
+  Example: (page \"cluster\" \"A cluster beside others\" result [\"Each ratio ..\"] \"Each cell has the median.\" tables)"
+  [suite title result how-to-read cell tables]
+  (str/join "\n" (concat [(str "# " title) "" (written-by suite)] how-to-read [cell ""] tables
+                         ["" "## Machine and settings" ""] (facts-in-words result) [""])))
+
 (defn markdown
   "Returns the result of a suite as the text of a Markdown page: the table, how to read it, the machine.
 

@@ -128,19 +128,17 @@
   "Returns the text of docs/reference/performance.md with the medians of a result.
 
   Example: (with-summary page result)"
-  [page {:keys [machine] :as result}]
-  (report/with-figures page "settings"
-    (concat [(report/measured-by "settings" machine)] how-to-read ["[The table](../../bench/results/settings.md) has the spreads." ""]
-            (lines result (fn [{:keys [median]}] (format "%.2f" median))))))
+  [page result]
+  (report/with-tables page "settings" result how-to-read (lines result (fn [{:keys [median]}] (format "%.2f" median)))))
 
 (defn markdown
   "Returns the text of the page: the table, the machine.
 
   Example: (markdown result)"
   [result]
-  (str/join "\n" (concat ["# Other numbers of cores and carriers, and other collectors" "" (report/written-by "settings")] how-to-read
-                         ["Each cell has the median of three rounds, the least and the greatest. What each line does: `bench/README.md`." ""]
-                         (table result) ["" "## Machine and settings" ""] (report/facts-in-words result) [""])))
+  (report/page "settings" "Other numbers of cores and carriers, and other collectors" result how-to-read
+               "Each cell has the median of three rounds, the least and the greatest. What each line does: `bench/README.md`."
+               (table result)))
 
 (defn write
   "Writes the page, the raw result and the table of docs/reference/performance.md, and returns the three files.

@@ -184,7 +184,10 @@
                          (let-in theirs other)))))))
       (is (true? (erlang/disconnect other))))))
 
-(deftest the-dial-of-the-lesser-name-ends
+(defn- while-both-dial
+  "Calls f while this node and one of a greater name dial each other: with the answer of this one's dial, its connection as the other
+  side has it, and the connection that the other side has dialled. Both have greeted."
+  [f]
   (running
     (fn []
       (with-open [server (listen)]
@@ -194,30 +197,28 @@
           (read-message theirs)
           (send-bytes mine (hello "z@127.0.0.1"))
           (is (= "sok_simultaneous" (read-text mine)))
-          (send-bytes theirs (status "nok"))
-          (is (ended? theirs))
-          (go-on mine)
-          (is (true? (deref answer scripted/limit-ms :late)))
-          (is (= ["z@127.0.0.1"] (erlang/nodes))))))))
+          (f answer theirs mine))))))
+
+(deftest the-dial-of-the-lesser-name-ends
+  (while-both-dial
+    (fn [answer theirs mine]
+      (send-bytes theirs (status "nok"))
+      (is (ended? theirs))
+      (go-on mine)
+      (is (true? (deref answer scripted/limit-ms :late)))
+      (is (= ["z@127.0.0.1"] (erlang/nodes))))))
 
 (deftest a-dial-that-is-answered-after-the-other-one-is-up-is-given-up
-  (running
-    (fn []
-      (with-open [server (listen)]
-        (let [answer (future (erlang/connect "z@127.0.0.1" {:port (.getLocalPort server)}))
-              theirs (accept server)
-              mine (dial (port-of-node))]
-          (read-message theirs)
-          (send-bytes mine (hello "z@127.0.0.1"))
-          (is (= "sok_simultaneous" (read-text mine)))
-          (go-on mine) ; the other side has its link then, and this one has it or is about to
-          (send-bytes theirs (status "alive"))
-          (is (= "sfalse" (read-text theirs)) "the connection is not an old one")
-          (is (true? (deref answer scripted/limit-ms :late)))
-          (is (ended? theirs))
-          (is (= ["z@127.0.0.1"] (erlang/nodes)))
-          (hang-up mine)
-          (is (scripted/eventually #(= [] (erlang/nodes))) "it was the one that is up"))))))
+  (while-both-dial
+    (fn [answer theirs mine]
+      (go-on mine) ; the other side has its link then, and this one has it or is about to
+      (send-bytes theirs (status "alive"))
+      (is (= "sfalse" (read-text theirs)) "the connection is not an old one")
+      (is (true? (deref answer scripted/limit-ms :late)))
+      (is (ended? theirs))
+      (is (= ["z@127.0.0.1"] (erlang/nodes)))
+      (hang-up mine)
+      (is (scripted/eventually #(= [] (erlang/nodes))) "it was the one that is up"))))
 
 (deftest a-node-that-comes-again-takes-the-place-of-its-old-connection-when-it-has-proved-the-cookie
   (running

@@ -219,8 +219,8 @@
     (run! close-share all)))
 
 (defn- session-of
-  "The session with the member that has proved to have the name. If there is none, as just after a node was found again,
-  the session with one that claims it."
+  "The session with the member that has proved to have the name. Without one, as just after a node was found again, the
+  session with a member that claims it."
   [{:keys [sessions template]} node]
   (let [{:keys [^Network network names]} template
         members (.members (.view network))

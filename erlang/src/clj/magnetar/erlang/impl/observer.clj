@@ -71,7 +71,7 @@
           [:processes (.getUsed heap)]
           [:code (.getUsed other)])))
 
-;; ---- applications, of which there are none
+;; ---- applications. This node shows no application
 
 (defn- handle-appmon [[from command of on?] state]
   (when (and on? (instance? Pid from))

@@ -203,8 +203,8 @@ final class Parts implements Room.Place {
     }
 
     /**
-     * Keeps a signal that has to leave behind messages which are here. False if there are none, and the signal may be added to
-     * the outbox.
+     * Keeps a signal that has to leave behind messages which are here. False if no message is here, and the signal may be
+     * added to the outbox.
      *
      * @param sender as in {@link #add}, or {@link #UNKNOWN}
      */
