@@ -55,6 +55,13 @@
   ^long [command]
   (.waitFor (.start (.inheritIO (process-builder command)))))
 
+(defn install
+  "Installs Debian's packages by `apt-get`, and returns its exit code.
+
+  Example: (install \"erlang-base\") => 0"
+  [& packages]
+  (run-through (concat (when (executable "sudo") ["sudo"]) ["apt-get" "install" "-q" "-y"] packages)))
+
 (defn wall-ms
   "Runs a command with its output thrown away and returns the milliseconds from its start to its end.
 

@@ -19,19 +19,16 @@
 
 ;; ---- the servers
 
-(defn- in-home ^File [& path]
-  (apply io/file (machine/home) path))
-
 (defn- build-go
   "Builds the server in Go; returns its path."
   []
-  (let [program (in-home "bench" "target" "http" "go")]
+  (let [program (machine/in-home "bench" "target" "http" "go")]
     (io/make-parents program)
-    (child/output ["go" "build" "-C" (in-home "bench" "peers" "http") "-o" program "."])
+    (child/output ["go" "build" "-C" (machine/in-home "bench" "peers" "http") "-o" program "."])
     program))
 
 (defn- clojure-server [which]
-  [(in-home "bin" "magnetar") "run" (in-home "bench" "http" "serve.clj") which 0])
+  [(machine/in-home "bin" "magnetar") "run" (machine/in-home "bench" "http" "serve.clj") which 0])
 
 (defn- start
   "Starts a server; returns its process and its port."
@@ -189,7 +186,7 @@
   [& [rounds seconds]]
   (let [seconds (or seconds "5")
         rows (run (parse-long (or rounds "5")) seconds)
-        file (in-home "bench" "results" "http.md")]
+        file (machine/in-home "bench" "results" "http.md")]
     (run! println (concat (table rows) [""] (others-table rows)))
     (spit file (page rows seconds))
     (println "written:" (str file))))

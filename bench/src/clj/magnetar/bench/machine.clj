@@ -74,6 +74,13 @@
       (throw (ex-info "The benchmarks are not in a folder: run them from the project's sources, not from a jar."
                       {:source (str source)})))))
 
+(defn in-home
+  "Returns the file of the path in the project's folder.
+
+  Example: (str (in-home \"bench\" \"go\")) => \"/home/me/magnetar/bench/go\""
+  ^File [& path]
+  (apply io/file (home) path))
+
 (defn launcher-options
   "What kernel/java.options has, word by word: all that bin/magnetar gives a program for speed but its start-up cache.
 

@@ -20,17 +20,11 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- in-home ^File [& path]
-  (apply io/file (machine/home) path))
-
-(defn- built ^File [& path]
-  (apply in-home "bench" "target" "peers" path))
-
 (defn- sources [language ending]
-  (filter #(str/ends-with? (str %) ending) (file-seq (in-home "bench" "cluster" language))))
+  (filter #(str/ends-with? (str %) ending) (file-seq (machine/in-home "bench" "cluster" language))))
 
 (defn- launcher []
-  (in-home "bin" "magnetar"))
+  (machine/in-home "bin" "magnetar"))
 
 ;; --- building
 
@@ -38,8 +32,8 @@
   (delay (str/trim (child/output [(launcher) "classpath" "pekko-remote"]))))
 
 (defn- build-pekko []
-  (.mkdirs (built "cluster-java"))
-  (child/output (concat [(io/file (System/getProperty "java.home") "bin" "javac") "-cp" @pekko-path "-d" (built "cluster-java")]
+  (.mkdirs (programs/built "cluster-java"))
+  (child/output (concat [(io/file (System/getProperty "java.home") "bin" "javac") "-cp" @pekko-path "-d" (programs/built "cluster-java")]
                         (sources "java" ".java"))))
 
 (def ^:private has-ssl
@@ -53,13 +47,13 @@
 
 (defn- install-erlang []
   (say "installing Erlang")
-  (child/run-through (concat (when (child/executable "sudo") ["sudo"]) ["apt-get" "install" "-q" "-y" "erlang-base" "erlang-ssl"])))
+  (child/install "erlang-base" "erlang-ssl"))
 
 (defn- build-erlang []
   (when-not (erlang-with-tls?)
     (install-erlang))
-  (.mkdirs (built "cluster-erlang"))
-  (child/output (concat ["erlc" "-o" (built "cluster-erlang")] (sources "erlang" ".erl"))))
+  (.mkdirs (programs/built "cluster-erlang"))
+  (child/output (concat ["erlc" "-o" (programs/built "cluster-erlang")] (sources "erlang" ".erl"))))
 
 ;; --- commands
 
@@ -81,12 +75,12 @@
             ["--node" "there@bench" "--bind" (str "127.0.0.1:" port)])
           (when tls
             ["--certfile" (certificates/path "node.pem") "--keyfile" (certificates/path "node.key") "--cacertfile" (certificates/path "ca.pem")])
-          [(in-home "bench" "src" "clj" "magnetar" "bench" "cluster" "node.clj")]
+          [(machine/in-home "bench" "src" "clj" "magnetar" "bench" "cluster" "node.clj")]
           (when of ["there@bench"])))
 
 (defn- pekko [{:keys [port of tls]}]
   (concat [(machine/java-command) "--sun-misc-unsafe-memory-access=allow"] rounds/flags
-          ["-cp" (str @pekko-path File/pathSeparator (built "cluster-java")) "magnetar.peer.PekkoNode"
+          ["-cp" (str @pekko-path File/pathSeparator (programs/built "cluster-java")) "magnetar.peer.PekkoNode"
            port (or of "-") (if tls (certificates/path "") "-") cipher]))
 
 (defn- erlang-tls
@@ -94,12 +88,12 @@
   []
   (let [both (format "{certfile, \"%s\"}, {keyfile, \"%s\"}, {cacertfile, \"%s\"}, {verify, verify_peer}, {versions, ['tlsv1.3']}, {ciphers, [\"%s\"]}"
                      (certificates/path "node.pem") (certificates/path "node.key") (certificates/path "ca.pem") cipher)
-        file (built "cluster-erlang" "tls.conf")]
+        file (programs/built "cluster-erlang" "tls.conf")]
     (spit file (format "[{server, [%s, {fail_if_no_peer_cert, true}]},%n {client, [%s]}].%n" both both))
     file))
 
 (defn- erlang [{:keys [port of tls]}]
-  (concat ["erl" "-noshell" "-pa" (built "cluster-erlang") "-start_epmd" "false" "-epmd_module" "magnetar_ports" "-setcookie" "bench"
+  (concat ["erl" "-noshell" "-pa" (programs/built "cluster-erlang") "-start_epmd" "false" "-epmd_module" "magnetar_ports" "-setcookie" "bench"
            "-kernel" "inet_dist_use_interface" "{127,0,0,1}" "-sname" (str (if of "a" "b") port "@localhost")]
           (when tls ["-proto_dist" "inet_tls" "-ssl_dist_optfile" (erlang-tls)])
           (if of
@@ -144,7 +138,7 @@
 
 (defn- start-node [{:keys [name kind] :as pair} role options]
   (let [command ((:command (kinds kind)) (merge pair options))
-        log (built (str "cluster-" (str/replace name #"[^A-Za-z]" "") "-" role ".log"))
+        log (programs/built (str "cluster-" (str/replace name #"[^A-Za-z]" "") "-" role ".log"))
         builder (doto (ProcessBuilder. ^List (mapv str command)) (.redirectError log))]
     (.put (.environment builder) "JAVA_OPTS" (str/join " " (remove (set (machine/launcher-options)) rounds/flags)))
     (let [process (.start builder)]

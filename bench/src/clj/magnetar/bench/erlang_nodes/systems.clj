@@ -17,23 +17,17 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- in-home ^File [& path]
-  (apply io/file (machine/home) path))
-
-(defn- built ^File [& path]
-  (apply in-home "bench" "target" "peers" path))
-
 (defn- sources [language ending]
-  (filter #(str/ends-with? (str %) ending) (file-seq (in-home "bench" "erlang" language))))
+  (filter #(str/ends-with? (str %) ending) (file-seq (machine/in-home "bench" "erlang" language))))
 
 ;; --- building
 
 (defn- build-erlang []
   (when-not (and (child/executable "erl") (child/executable "erlc"))
     (say "installing Erlang")
-    (child/run-through (concat (when (child/executable "sudo") ["sudo"]) ["apt-get" "install" "-q" "-y" "erlang-base"])))
-  (.mkdirs (built "stock"))
-  (child/output (concat ["erlc" "-o" (built "stock")] (sources "erlang" ".erl"))))
+    (child/install "erlang-base"))
+  (.mkdirs (programs/built "stock"))
+  (child/output (concat ["erlc" "-o" (programs/built "stock")] (sources "erlang" ".erl"))))
 
 (defn- jar-below [folder]
   (first (filter #(and (= "OtpErlang.jar" (File/.getName %)) (File/.isFile %)) (file-seq (io/file folder)))))
@@ -42,21 +36,21 @@
   "Unpacks Debian's package into a folder of the benchmarks, which takes no root."
   []
   (say "fetching Debian's jinterface")
-  (.mkdirs (built "jinterface"))
-  (child/run-through ["sh" "-c" "cd \"$1\" && apt-get -q download erlang-jinterface && dpkg -x erlang-jinterface_*.deb ." "sh" (built "jinterface")])
-  (jar-below (built "jinterface")))
+  (.mkdirs (programs/built "jinterface"))
+  (child/run-through ["sh" "-c" "cd \"$1\" && apt-get -q download erlang-jinterface && dpkg -x erlang-jinterface_*.deb ." "sh" (programs/built "jinterface")])
+  (jar-below (programs/built "jinterface")))
 
 (def ^:private jar
   "The jar of jinterface: the installed one, or the one of Debian's package."
   (delay
     (or (jar-below "/usr/lib/erlang/lib")
-        (jar-below (built "jinterface"))
+        (jar-below (programs/built "jinterface"))
         (fetch-jar)
         (throw (ex-info "there is no OtpErlang.jar" {})))))
 
 (defn- build-jinterface []
-  (.mkdirs (built "jinterface-java"))
-  (child/output (concat [(io/file (System/getProperty "java.home") "bin" "javac") "-cp" @jar "-d" (built "jinterface-java")]
+  (.mkdirs (programs/built "jinterface-java"))
+  (child/output (concat [(io/file (System/getProperty "java.home") "bin" "javac") "-cp" @jar "-d" (programs/built "jinterface-java")]
                         (sources "java" ".java"))))
 
 (defn jinterface-version
@@ -82,10 +76,10 @@
 
 (defn- jinterface [cookie n-terms]
   (concat [(machine/java-command)] rounds/flags
-          ["-cp" (str @jar File/pathSeparator (built "jinterface-java")) "magnetar.peer.JinterfaceNode" (str "jinterface@" host) cookie stock n-terms]))
+          ["-cp" (str @jar File/pathSeparator (programs/built "jinterface-java")) "magnetar.peer.JinterfaceNode" (str "jinterface@" host) cookie stock n-terms]))
 
 (defn- beam [named cookie & words]
-  (concat ["erl" "-noshell" "-pa" (built "stock") "-name" named "-setcookie" cookie "-kernel" "inet_dist_use_interface" "{127,0,0,1}"]
+  (concat ["erl" "-noshell" "-pa" (programs/built "stock") "-name" named "-setcookie" cookie "-kernel" "inet_dist_use_interface" "{127,0,0,1}"]
           words))
 
 (defn- erlang [cookie _]
@@ -118,7 +112,7 @@
 
 (defn- start-process [named port command]
   (let [builder (doto (ProcessBuilder. ^List (mapv str command))
-                  (.redirectError (built (str "erlang-" named ".log"))))]
+                  (.redirectError (programs/built (str "erlang-" named ".log"))))]
     (.put (.environment builder) "ERL_EPMD_PORT" (str port))
     (let [process (.start builder)]
       {:name named :process process :in (.outputWriter process) :out (.inputReader process)})))

@@ -16,11 +16,15 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- built ^File [& path]
-  (apply io/file (machine/home) "bench" "target" "peers" path))
+(defn built
+  "Returns the file of the path in the folder of what is compiled.
+
+  Example: (built \"java\")"
+  ^File [& path]
+  (apply machine/in-home "bench" "target" "peers" path))
 
 (defn- source ^File [& path]
-  (apply io/file (machine/home) "bench" "peers" path))
+  (apply machine/in-home "bench" "peers" path))
 
 (defn- sources [language ending]
   (filter #(str/ends-with? (str %) ending) (file-seq (source language))))
